@@ -1,10 +1,10 @@
-//! LISTEN and NOTIFY without a server of one's own: one connection per database listens for all clients.
+//! LISTEN and NOTIFY in transaction pooling: one server connection per database listens on behalf of all clients.
 //!
-//! [`Hub`] is that connection's side: it knows who listens to what, asks the server for it, and turns what the server
-//! sends into deliveries. [`Mail`] is the client's side: the bounded queue of notifications that wait until they may be
-//! sent, and [`Subscriptions`] what it listens to. [`request`] finds `LISTEN` and
-//! `UNLISTEN` in what a client sends, and `lease.rs` says what becomes of its own notifications. Never a socket, a clock
-//! or a thread.
+//! [`Hub`] handles that connection: it keeps the subscribers of each channel, sends LISTEN and UNLISTEN to the server,
+//! and turns notifications into deliveries. Each client has a [`Mail`], a bounded queue of notifications that may not
+//! be sent yet, and [`Subscriptions`], the channels it listens to. [`request`] recognises `LISTEN` and `UNLISTEN` in a
+//! client's messages. `lease.rs` attributes a client's own notifications to it. Like the rest of the crate, this module
+//! uses no socket, clock or thread.
 //!
 //! PostgreSQL manual: LISTEN, UNLISTEN, NOTIFY, and 55.2.7 "Asynchronous Operations".
 
@@ -23,28 +23,29 @@ pub use hub::{Event, Hub, HubFault, Seats};
 pub use mail::{Limits, Mail, Overflow};
 pub use subscriptions::Subscriptions;
 
-/// A channel's name in the bytes that PostgreSQL compares: folded, unquoted, 1 to 63 of them, without NUL.
+/// Name of a channel as the bytes that PostgreSQL compares: folded, unquoted, 1 to 63 bytes, without NUL.
 pub type Channel = Arc<[u8]>;
 
-/// The channel on which a server says, through PostgreSQL, that a client has got it ([`lease`]).
+/// Channel for the marks that say which client now leases a server process ([`lease`]).
 const LEASES: &[u8] = b"weir_lease";
 
-/// Channels that one client may listen to through a [`Hub`].
+/// Maximum number of channels that one client may listen to through a [`Hub`].
 pub const CHANNELS_MAX: usize = 10_000;
 
-/// Names are cut to 63 bytes or, at a character of several bytes, to fewer.
+/// Longest name that PostgreSQL certainly does not truncate. It cuts names to 63 bytes, or to fewer if the cut would
+/// split a multibyte character.
 const SURELY_WHOLE: usize = 59;
 
-/// A client as the hub knows it: its worker, and its number there.
+/// Address of a client in the hub: its worker, its slot, and an id that is never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Seat {
-    /// Its worker.
+    /// Worker of the client.
     pub lane: usize,
-    /// Number of the client there, which no other client gets after it.
+    /// Number of the client there. No other client gets it later.
     pub client: u64,
 }
 
-/// What a client asks for.
+/// Request of a client to listen or to stop listening.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// `LISTEN channel`.
@@ -56,8 +57,8 @@ pub enum Request {
 }
 
 impl Request {
-    /// What a text asks for, in order, if that is all it does. A name so long that PostgreSQL may have cut it, which it
-    /// says in a notice, is left to it.
+    /// Returns the requests in a text, in order, or `None` if the text does anything else. A name that PostgreSQL may
+    /// have truncated also gives `None`: the server handles that statement and sends the notice.
     fn all_of(effects: &Effects) -> Option<Vec<Self>> {
         let requests: Vec<_> = effects.channels.iter().map(Self::from_sql).collect();
         let is_long = |request: &Self| match request {
@@ -75,7 +76,7 @@ impl Request {
         }
     }
 
-    /// The channel that it names.
+    /// Returns the channel of the request; `None` for `UNLISTEN *`.
     #[must_use]
     pub fn channel(&self) -> Option<&Channel> {
         match self {
@@ -84,7 +85,7 @@ impl Request {
         }
     }
 
-    /// The command tag of its CommandComplete.
+    /// Returns the command tag for the request's CommandComplete.
     #[must_use]
     pub fn tag(&self) -> &'static [u8] {
         match self {
@@ -94,7 +95,7 @@ impl Request {
     }
 }
 
-/// A statement about a channel, whose name becomes a quoted identifier (manual, 4.1.1).
+/// Appends `command` and the channel's name as a quoted identifier (manual, 4.1.1).
 fn statement(command: &str, channel: &[u8], sql: &mut Vec<u8>) {
     sql.extend_from_slice(command.as_bytes());
     sql.extend_from_slice(b" \"");

@@ -1,6 +1,6 @@
-//! The client role of a conversation after login: its statement names, its settings, and the message in progress.
+//! The client role of a conversation after login: statement names, settings, and the message in progress.
 //!
-//! An idle client is small: no buffer, and no table unless it prepared something.
+//! An idle client is small: it has no buffer, and no table unless it has prepared something.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,24 +19,25 @@ use crate::statement::planning::Planned;
 use crate::statement::{Copy, Description, Statement, is_roomy};
 use crate::unnamed::{self, Unnamed};
 
-/// PostgreSQL compares statement names up to `NAMEDATALEN - 1` bytes (commands/prepare.c keys its table so).
+/// Length at which PostgreSQL truncates statement names: `NAMEDATALEN - 1` bytes (the hash table of
+/// commands/prepare.c).
 pub(crate) const NAME_MAX: usize = 63;
 
-/// Why a client keeps its server beyond a transaction.
+/// Reason for which a client keeps its server beyond a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pin {
-    /// It prepared a statement too long to be prepared again elsewhere.
+    /// The client prepared a statement too long to be prepared again elsewhere.
     LargeStatement,
-    /// It changed its session, and `session_state = pin`.
+    /// The client changed its session, and `session_state = pin`.
     Policy,
-    /// Its database is in session mode, or it replicates.
+    /// The database is in session mode, or the client replicates.
     Session,
-    /// It holds something that cannot move.
+    /// The client has session state that cannot move.
     State(Reason),
 }
 
 impl Pin {
-    /// The reason in words.
+    /// Returns the reason in words.
     pub fn reason(self) -> &'static str {
         match self {
             Self::LargeStatement => "prepared a statement too long to move",
@@ -47,7 +48,7 @@ impl Pin {
     }
 }
 
-/// Where the rest of a streamed message goes.
+/// Destination of the rest of a streamed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Rest {
     #[default]
@@ -55,43 +56,44 @@ pub(crate) enum Rest {
     Forward,
 }
 
-/// See [`Client::statement`].
+/// Result of [`Client::statement`].
 type KnownName<'c> = (&'c Arc<[u8]>, Option<&'c Arc<Statement>>);
 
-/// A client's own Parse of a name: names and types are what they were by then, and no copy that is older will do.
+/// State of a client's own Parse of a name. It fixes what names and types meant at that time, so no older copy will do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Parsed {
-    /// It was answered without a server: the first use sends it.
+    /// Answered without a server; the first use sends it.
     Deferred,
-    /// A server has resolved it, and has said what it found.
+    /// A server has resolved the statement and has described it.
     Known(Since),
-    /// It was sent. The copy that it makes has this time; no other will do until the server has described it.
+    /// Sent to a server; the copy that it makes has this time. No other copy will do until the server has described it.
     Sent(u64),
 }
 
-/// Which copies of a statement are as new as a client's own Parse.
+/// Range of copies that are as new as a client's own Parse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Since {
     /// Time of the copy that this Parse made.
     pub own: u64,
-    /// End of its transaction: copies that were parsed later see all that it saw. The greatest number until then.
+    /// End of the Parse's transaction; `u64::MAX` until then. Copies parsed later see everything that it saw.
     pub end: u64,
 }
 
-/// The time of a Parse beside definitions that its transaction has undone or changed again. PostgreSQL resolves such a
-/// statement anew when it is next used, so no copy that is older than that use will do.
+/// `Since` of a Parse in a transaction whose definitions were undone or changed again. PostgreSQL resolves such a
+/// statement anew at its next use, so no copy older than that use will do.
 const UNDONE: Since = Since {
     own: u64::MAX,
     end: u64::MAX,
 };
 
 impl Parsed {
-    /// Settled by a Parse whose transaction is not over.
+    /// Returns the state of a Parse that is described but whose transaction is not over.
     pub(crate) fn known(own: u64) -> Self {
         Self::Known(Since { own, end: u64::MAX })
     }
 
-    /// By a server whose copy is not there any more. Without a description nobody knows what that was resolved to.
+    /// Returns the state of a Parse whose server copy no longer exists. Without a description, nobody knows how that
+    /// server resolved the statement.
     pub(crate) fn of(statement: &Statement) -> Self {
         if !statement.is_settled() {
             return Self::Deferred;
@@ -104,18 +106,18 @@ impl Parsed {
 }
 
 impl Since {
-    /// True for a copy that a client may use: the one that its own Parse made, or a later one that takes and returns the
-    /// same.
+    /// True if the client may use this copy: its own Parse made it, or the copy is later and takes and returns the same
+    /// types.
     #[inline]
     pub(crate) fn allows(self, copy: Copy) -> bool {
         copy.parsed_at == self.own || copy.is_described && copy.parsed_at > self.end
     }
 }
 
-/// What a client has under a name.
+/// Statement that a client has prepared under a name.
 #[derive(Debug)]
 struct Named {
-    /// None: only the pinned server knows, under this name.
+    /// `None` if only the pinned server knows the statement, under this name.
     statement: Option<Arc<Statement>>,
     parsed: Parsed,
 }
@@ -123,40 +125,40 @@ struct Named {
 /// Names that a client has parsed in the transaction under way.
 #[derive(Debug, Default)]
 struct Parses {
-    /// Too many to be listed: any may be.
+    /// True if there were too many names to list, so any name may be among them.
     all: bool,
     names: Vec<Arc<[u8]>>,
 }
 
-/// Names of one transaction that are listed one by one.
+/// Maximum number of names per transaction that are listed one by one.
 const PARSES_MAX: usize = 64;
 
-/// What the description of a Parse has told.
+/// Description of a client's own Parse, compared with the statement that clients share.
 #[derive(Debug)]
 pub(crate) enum Told {
-    /// Something else than the statement is for others.
+    /// The Parse resolved to something else than the shared statement.
     Other(Description),
-    /// The statement is what it is for others.
+    /// The Parse resolved to the same as the shared statement.
     Same,
-    /// Nothing: it was too long to be read, so that no other server can be told what it was.
+    /// The description was too long to read, so no other server can be compared with it.
     TooMuch,
 }
 
-/// A name, and the statement behind it unless it is on the client's server under that name.
+/// A statement name and its statement; `None` if the client's server has the statement under that name.
 pub(crate) type Mentioned = (Arc<[u8]>, Option<Arc<Statement>>);
 
-/// How much of what a client without a server sends is refused.
+/// Extent to which input of a client without a server is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Refusing {
-    /// The next message, a request of its own; its ReadyForQuery is still to be sent.
+    /// Refuse the next message, which is a complete request; its ReadyForQuery is still owed.
     Message,
     #[default]
     Nothing,
-    /// Everything up to the next Sync, as PostgreSQL does after an error in the extended protocol.
+    /// Refuse everything up to the next Sync, as PostgreSQL does after an error in the extended protocol.
     ToSync,
 }
 
-/// One client's side of the conversation.
+/// A client's side of the conversation.
 #[derive(Debug, Default)]
 pub struct Client {
     names: HashMap<Arc<[u8]>, Named>,
@@ -165,50 +167,51 @@ pub struct Client {
     /// Boxed: most clients prepare nothing.
     unnamed: Option<Box<Unnamed>>,
     pub(crate) settings: Arc<Settings>,
-    /// What the meaning of its statements depends on, of these settings.
+    /// Those of these settings that the meaning of its statements depends on.
     pub(crate) planned: Planned,
-    /// Its unnamed statement deallocates a named one.
+    /// Set while the unnamed statement deallocates a named one.
     pub(crate) deallocating: Option<Box<Deallocating>>,
-    /// Whether its statements have names of ours on servers; settled by its first one, whatever a reload says later.
+    /// True if the client's statements have our names on servers. The first statement decides; reloads do not change
+    /// it.
     pub(crate) maps_names: Option<bool>,
-    /// Since SQL deals with its statements, too, its server has them under their own names.
+    /// Set once SQL text uses the client's statements too: its server then has them under the client's names.
     pub(crate) own_names: Option<Box<OwnNames>>,
     pub(crate) reported: Arc<Reported>,
-    /// Bytes still to come of a message that is passed on while it arrives.
+    /// Number of bytes still to come of a message that is passed on while it arrives.
     pub(crate) owed: u64,
     pub(crate) rest: Rest,
     pub(crate) refusing: Refusing,
-    /// What it began with, and returns to by RESET.
+    /// Settings the client began with; RESET returns to them.
     pub(crate) startup: Arc<Settings>,
-    /// What it holds on its server, as the server last said.
+    /// Session state that the client has on its server, as the server last reported.
     pub(crate) held: Reasons,
-    /// What it holds there and nobody can ask about.
+    /// Session state that the client has there and that no query can detect.
     pub(crate) certain: Reasons,
-    /// Tells clients apart; 0 is nobody.
+    /// Number that identifies the client; 0 means none.
     pub(crate) number: u64,
-    /// The process id that it takes for its own.
+    /// Process id that the client was given at login.
     pub(crate) process: u32,
-    /// Its `search_path` names the temporary schema, so anything that it creates may be temporary.
+    /// True if `search_path` names the temporary schema, so any object that the client creates may be temporary.
     pub(crate) makes_temporary: bool,
-    /// What it does next wants a server that nobody else has used.
+    /// True if the client's next request needs a server that no other client has used.
     pub(crate) wants_new: bool,
-    /// It reads what sessions have counted, and expects to find there what it did itself.
+    /// True if the client reads session statistics and expects its own activity in them.
     pub(crate) reads_statistics: bool,
-    /// It moved a sequence, and may ask for what currval says.
+    /// True if the client has advanced a sequence and may call `currval`.
     pub(crate) moves_sequences: bool,
-    /// What else it does with them.
+    /// The client's other use of sequences.
     pub(crate) sequences: sequences::Use,
-    /// Counts its leases.
+    /// Number of leases so far.
     pub(crate) leases: u64,
-    /// Statements under names that are not followed may change the session.
+    /// True if statements under names that are not tracked may change the session.
     pub(crate) has_untracked_effects: bool,
-    /// What it listens to on a connection that is not its own; boxed, since few do.
+    /// Subscriptions through the shared listening connection. Boxed, since few clients have any.
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
     pin: Option<Pin>,
 }
 
 impl Client {
-    /// A client that asked for `settings` and was told `reported`.
+    /// Creates a client that asked for `settings` and was told `reported`.
     pub fn new(settings: Arc<Settings>, reported: Arc<Reported>) -> Self {
         let mut client = Self {
             startup: Arc::clone(&settings),
@@ -220,18 +223,18 @@ impl Client {
         client
     }
 
-    /// Gives it a number that no other client of the process has, nor 0.
+    /// Sets the client's number, which is unique in the process and not 0.
     pub fn set_number(&mut self, number: u64) {
         self.number = number;
     }
 
-    /// What it was told is this, shared with others.
+    /// Replaces the reported values by an equal copy that is shared with other clients.
     pub fn share_reported(&mut self, reported: &Arc<Reported>) {
         debug_assert_eq!(self.reported, *reported);
         self.reported = Arc::clone(reported);
     }
 
-    /// Whether nothing in its session keeps it on a server, not even for a while (until it has heard everything).
+    /// True if no session state, not even a subscription, may keep the client on a server.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.pin.is_none()
@@ -240,26 +243,27 @@ impl Client {
             && self.subscriptions.is_none()
     }
 
-    /// Whether it would rather keep its server, as long as nobody else needs it: it may ask there what a sequence gave it.
+    /// True if the client should keep its server while no other client needs it: it may ask that server for a sequence
+    /// value.
     #[inline]
     pub fn is_reluctant(&self) -> bool {
         self.moves_sequences || self.is_on_trial()
     }
 
-    /// Whether its next request will show if it asks there for what a sequence gave it: it would keep its server for a
-    /// moment even if others need it.
+    /// True if the client's next request will show if it reads sequence values from its session. Such a client keeps
+    /// its server for a moment even if others need it.
     #[inline]
     pub fn is_on_trial(&self) -> bool {
         self.sequences.is_on_trial()
     }
 
-    /// Nobody waits for that request.
+    /// Ends the trial: the pooler does not wait for that request.
     pub fn end_trial(&mut self) {
         self.sequences.end_trial();
     }
 
-    /// Records that the client has run something that may have moved a sequence; `is_foreign` is true if the server may
-    /// hold values of other clients.
+    /// Records that the client has run something that may have advanced a sequence. `is_foreign` is true if the server
+    /// may hold values of other clients.
     pub(crate) fn inserted(&mut self, is_foreign: bool) {
         self.sequences.moved(is_foreign);
         if self.sequences.keeps_moved() {
@@ -267,13 +271,13 @@ impl Client {
         }
     }
 
-    /// Keeps its server from now on.
+    /// Pins the client to its server from now on; the first pin stays.
     pub fn set_pin(&mut self, pin: Pin) {
         self.pin.get_or_insert(pin);
     }
 
-    /// The batch that begins with this message has failed before a server saw it: an error was sent in place of its
-    /// first reply, and [`crate::relay::idle`] drops the rest of it (hazards COR-25 and COR-49).
+    /// Refuses the batch that begins with this message before a server saw it. An error was sent in place of its first
+    /// reply, and [`crate::relay::idle`] drops the rest of the batch (hazards COR-25 and COR-49).
     pub fn refuse_batch(&mut self, first_tag: u8) {
         self.refusing = match first_tag {
             tag::QUERY | tag::FUNCTION_CALL => Refusing::Message,
@@ -281,48 +285,49 @@ impl Client {
         };
     }
 
-    /// True if the client began with a value of its own for this parameter, in any case of letters.
+    /// True if the client began with a value of its own for this parameter; compares names without regard to case.
     pub(crate) fn began_with(&self, name: &str) -> bool {
         let mut startup = self.startup.iter();
         startup.any(|(began, _)| began.eq_ignore_ascii_case(name))
     }
 
-    /// What it listens to on a connection that is not its own ([`crate::channels`]).
+    /// Returns the client's subscriptions through the shared listening connection ([`crate::channels`]).
     #[inline]
     pub fn subscriptions(&self) -> Option<&Subscriptions> {
         self.subscriptions.as_deref()
     }
 
-    /// The same, to be changed.
+    /// Returns the subscriptions for modification; creates them if there are none.
     pub fn subscriptions_mut(&mut self) -> &mut Subscriptions {
         self.subscriptions.get_or_insert_default()
     }
 
-    /// It listens to nothing on such a connection any more.
+    /// Removes all subscriptions through the shared listening connection.
     pub fn drop_subscriptions(&mut self) {
         self.subscriptions = None;
     }
 
-    /// Whether it waits for its ReadyForQuery until it has heard everything ([`Subscriptions::is_behind`]).
+    /// True if the client's ReadyForQuery is held back until it has all notifications ([`Subscriptions::is_behind`]).
     #[inline]
     pub fn is_behind(&self) -> bool {
         let subscriptions = self.subscriptions.as_deref();
         subscriptions.is_some_and(Subscriptions::is_behind)
     }
 
-    /// The number that it was given at login, which its own notifications have to show; 0 if there is none.
+    /// Sets the process id that the client was given at login and that its own notifications must show; 0 if there is
+    /// none.
     pub fn set_process(&mut self, pid: u32) {
         self.process = pid;
     }
 
-    /// Why it keeps its server, if it does.
+    /// Returns the reason for which the client keeps its server, if it does.
     #[inline]
     pub fn pin(&self) -> Option<Pin> {
         let reason = || self.held_reasons().iter().next();
         self.pin.or_else(|| reason().map(Pin::State))
     }
 
-    /// Whether a server that others have used would answer it in another way than one of its own.
+    /// True if a server that others have used might answer differently than a new one.
     pub(crate) fn wants_new_server(&self) -> bool {
         let begins_temporary = || {
             let path = self.settings.get("search_path").unwrap_or_default();
@@ -331,13 +336,13 @@ impl Client {
         self.wants_new || self.makes_temporary && begins_temporary()
     }
 
-    /// Its settings are known anew.
+    /// Updates what is derived from the settings after they changed.
     pub(crate) fn settings_changed(&mut self) {
         let path = self.settings.get("search_path");
         self.makes_temporary = path.is_some_and(|path| path.contains("pg_temp"));
     }
 
-    /// `DISCARD ALL` was run: nothing of its session is left but what it began with.
+    /// Resets the session after `DISCARD ALL` to what the client began with.
     pub(crate) fn forget_session(&mut self) {
         self.settings = Arc::clone(&self.startup);
         self.settings_changed();
@@ -349,7 +354,7 @@ impl Client {
         }
     }
 
-    /// Why it keeps its server, in words; empty if it does not.
+    /// Returns all reasons for which the client keeps its server, in words; empty if it does not.
     pub fn pin_words(&self) -> String {
         let pin = self.pin.map(Pin::reason);
         let held = self.held_reasons();
@@ -357,41 +362,41 @@ impl Client {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// Everything that keeps it on its server because of its session's state.
+    /// Returns all session state that keeps the client on its server.
     #[inline]
     pub(crate) fn held_reasons(&self) -> Reasons {
         self.held.union(self.certain)
     }
 
-    /// The values it asked for.
+    /// Returns the values that the client asked for.
     pub fn settings(&self) -> &Arc<Settings> {
         &self.settings
     }
 
-    /// What it was told.
+    /// Returns the parameter values that were reported to the client.
     pub fn reported(&self) -> &Arc<Reported> {
         &self.reported
     }
 
-    /// How many statement names it has.
+    /// Number of the client's statement names.
     pub fn statement_count(&self) -> usize {
         self.names.len()
     }
 
-    /// Gives back room that a burst of statements took.
+    /// Frees memory that a burst of statements took.
     pub fn give_back(&mut self) {
         if is_roomy(self.names.capacity(), self.names.len()) {
             self.names.shrink_to_fit();
         }
     }
 
-    /// Whether the server has seen the beginning but not the end of a message of this client.
+    /// True if the server has received the beginning but not the end of a message of this client.
     #[inline]
     pub fn is_sending_to_server(&self) -> bool {
         self.owed > 0 && self.rest == Rest::Forward
     }
 
-    /// A name as it is kept, and the statement behind it; None if only its pinned server knows that, under this name.
+    /// Returns a name as it is stored and its statement; `None` as the statement if only the pinned server has it.
     pub(crate) fn statement(&self, name: &[u8]) -> Option<KnownName<'_>> {
         if self.names.is_empty() {
             return None;
@@ -400,7 +405,7 @@ impl Client {
         Some((name, known.statement.as_ref()))
     }
 
-    /// As [`Client::statement`], with the client's own Parse of it.
+    /// Returns the same as [`Client::statement`], with the state of the client's own Parse.
     pub(crate) fn statement_to_use(&self, name: &[u8]) -> Option<(KnownName<'_>, Parsed)> {
         if self.names.is_empty() {
             return None;
@@ -409,12 +414,12 @@ impl Client {
         Some(((name, known.statement.as_ref()), known.parsed))
     }
 
-    /// The client's own Parse of a name.
+    /// Returns the state of the client's own Parse of a name.
     pub(crate) fn parsed(&self, name: &[u8]) -> Option<Parsed> {
         self.names.get(key(name)).map(|known| known.parsed)
     }
 
-    /// How new a copy must be for the use of a name. A Parse that was undone is resolved anew by this use.
+    /// Returns how new a copy must be for this use of a name. If the Parse was undone, this use resolves it anew.
     #[inline]
     pub(crate) fn use_parsed(&mut self, name: &[u8], since: Since, of: &Statement) -> Since {
         if since != UNDONE {
@@ -428,14 +433,14 @@ impl Client {
         from_now
     }
 
-    /// Another statement takes the place of a name's.
+    /// Replaces the statement of a name.
     pub(crate) fn replace(&mut self, name: &[u8], statement: &Arc<Statement>) {
         if let Some(known) = self.names.get_mut(key(name)) {
             known.statement = Some(Arc::clone(statement));
         }
     }
 
-    /// The Parse of a name, which the client has, was sent in its place: this statement comes of it.
+    /// Records that a Parse of an existing name was sent in place of the client's, for this statement.
     pub(crate) fn sends_parse(&mut self, name: &[u8], statement: &Arc<Statement>, parsed: Parsed) {
         let Some((name, _)) = self.names.get_key_value(key(name)) else {
             return;
@@ -449,14 +454,14 @@ impl Client {
         self.name(name, Some(Arc::clone(statement)), parsed);
     }
 
-    /// No server has resolved this name after all, or none has said how.
+    /// Marks a name as not resolved: no server has resolved it after all, or none has described it.
     pub(crate) fn defer(&mut self, name: &[u8]) {
         if let Some(known) = self.names.get_mut(key(name)) {
             known.parsed = Parsed::Deferred;
         }
     }
 
-    /// A server has described the Parse of this name, if that is still what the name stands for.
+    /// Records a server's description of the Parse of this name, if the name still stands for that Parse.
     pub(crate) fn was_described(&mut self, name: &[u8], statement: &Arc<Statement>, by: &Told) {
         if let Some(known) = self.names.get_mut(key(name))
             && let Parsed::Sent(own) = known.parsed
@@ -474,7 +479,7 @@ impl Client {
         }
     }
 
-    /// The description of this name's Parse, if that was skipped, tells nothing.
+    /// Records that the server skipped the description of this name's Parse.
     pub(crate) fn was_not_described(&mut self, name: &[u8], statement: &Arc<Statement>) {
         if let Some(known) = self.names.get_mut(key(name))
             && matches!(known.parsed, Parsed::Sent(_))
@@ -484,8 +489,8 @@ impl Client {
         }
     }
 
-    /// A transaction of its is over: what it has parsed in it sees nothing that later Parses do not see. `is_last`: nothing
-    /// more is on its way; `is_doubtful`: see [`crate::relay::Definitions::Doubtful`].
+    /// Ends a transaction: later Parses see everything that the client's Parses in it saw. `is_last`: no more requests
+    /// are in flight; `is_doubtful`: see [`crate::relay::Definitions::Doubtful`].
     #[inline]
     pub(crate) fn transaction_over(&mut self, is_last: bool, is_doubtful: bool) {
         if self.parses.is_some() {
@@ -525,43 +530,43 @@ impl Client {
         self.unnamed.get_or_insert_default()
     }
 
-    /// Whether it has no unnamed statement, whatever becomes of what is on its way.
+    /// True if the client has no unnamed statement, whatever the requests in flight do.
     pub(crate) fn has_no_unnamed(&self) -> bool {
         self.unnamed
             .as_ref()
             .is_none_or(|unnamed| unnamed.is_none())
     }
 
-    /// Number and body of its unnamed statement, as it will be once everything on its way was processed.
+    /// Returns serial and body of the unnamed statement as of the last request sent.
     pub(crate) fn current_unnamed(&self) -> (u64, &[u8]) {
         self.unnamed
             .as_ref()
             .map_or((unnamed::NONE, &[]), |unnamed| unnamed.current())
     }
 
-    /// Whether a change of its unnamed statement is not answered yet.
+    /// True if a change of the unnamed statement is not answered yet.
     pub(crate) fn has_unnamed_on_its_way(&self) -> bool {
         self.unnamed
             .as_ref()
             .is_some_and(|unnamed| unnamed.is_on_its_way())
     }
 
-    /// Its statements: name, Parse, and what is behind it.
+    /// Iterates over the client's statements: name, state of the Parse, and statement.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&[u8], Parsed, Option<&Arc<Statement>>)> {
         (self.names.iter()).map(|(name, known)| (&**name, known.parsed, known.statement.as_ref()))
     }
 
-    /// The named statement of ours that stands for its unnamed one.
+    /// Returns the named statement of ours that stands in for the unnamed one.
     pub(crate) fn unnamed_stand_in(&self) -> Option<&Arc<Statement>> {
         self.unnamed.as_ref()?.stands_in()
     }
 
-    /// What running its unnamed statement may do to the session.
+    /// Returns the effects that running the unnamed statement may have on the session.
     pub(crate) fn unnamed_effects(&self) -> Option<&Arc<Effects>> {
         self.unnamed.as_ref()?.effects()
     }
 
-    /// Only its server knows this name.
+    /// Adds a name that only the client's server knows.
     pub(crate) fn remember_own(&mut self, name: Arc<[u8]>) {
         self.name(name, None, Parsed::Deferred);
     }
@@ -589,14 +594,14 @@ impl Client {
         Some((known.statement, known.parsed))
     }
 
-    /// The server has prepared one under the client's own name.
+    /// Records that the server has prepared a statement under the client's own name.
     pub(crate) fn owns(&mut self, name: &Arc<[u8]>, statement: &Arc<Statement>) {
         if let Some(own) = &mut self.own_names {
             own.known.insert(key(name).into(), Arc::clone(statement));
         }
     }
 
-    /// Of the statements under their own names its server has these, and no others.
+    /// Removes statements under the client's own names that its server does not list in `names`.
     pub(crate) fn owns_only(&mut self, names: &HashSet<Box<[u8]>>) {
         if let Some(own) = &mut self.own_names {
             own.known.retain(|name, _| names.contains(&**name));
@@ -604,7 +609,7 @@ impl Client {
         }
     }
 
-    /// It has no server any more: its statements may have names of ours again.
+    /// Leaves a server: the client's statements may have our names again.
     #[inline]
     pub(crate) fn leave_own_names(&mut self) {
         if let Some(own) = self.own_names.take() {
@@ -616,7 +621,7 @@ impl Client {
         }
     }
 
-    /// Its statements whose names may stand in a text.
+    /// Returns the client's statements whose names may occur in a text.
     pub(crate) fn statements_in(&self, text: &[u8]) -> Vec<Mentioned> {
         if self.names.is_empty() {
             return Vec::new();
@@ -633,7 +638,7 @@ impl Client {
         self.all_statements()
     }
 
-    /// Every name that it has given to a statement.
+    /// Returns every name that the client has given to a statement.
     pub(crate) fn all_statements(&self) -> Vec<Mentioned> {
         let names = self.names.iter();
         names
@@ -641,7 +646,7 @@ impl Client {
             .collect()
     }
 
-    /// All names are gone but for what requests on their way do to them.
+    /// Removes all names, then applies the name changes of requests in flight.
     pub(crate) fn forget_all<'a>(&mut self, coming: impl Iterator<Item = &'a Undo>) {
         self.names.clear();
         if let Some(own) = &mut self.own_names {
@@ -659,7 +664,7 @@ impl Client {
                 }
                 Undo::Owned(name, ..) => self.remember_own(Arc::clone(name)),
                 Undo::Closed(name, ..) => drop(self.forget(name)),
-                // They take names away when they succeed, or give none.
+                // These remove names when they succeed, or add none.
                 Undo::Began(_) | Undo::Deallocate(_) | Undo::DeallocateAll | Undo::Refused(_) => {}
             }
         }
@@ -669,7 +674,7 @@ impl Client {
     }
 }
 
-/// A name as PostgreSQL compares it.
+/// Returns a name truncated as PostgreSQL compares it.
 pub(crate) fn key(name: &[u8]) -> &[u8] {
     name.get(..NAME_MAX).unwrap_or(name)
 }

@@ -1,38 +1,38 @@
-//! Names of settings that applications make up (`app.tenant`). No catalogue of PostgreSQL lists them, so whoever asks a
-//! server for everything has to know their names.
+//! Names of settings that applications define (`app.tenant`). PostgreSQL's catalogues do not list them, so a query for
+//! all settings of a server must name them.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Names that are kept for a database.
+/// Maximum number of names kept for a database.
 const NAMES_MAX: usize = 256;
 
-/// Bytes of a name that is kept. PostgreSQL's identifiers have 63; `set_config` takes longer names.
+/// Maximum length of a kept name in bytes. PostgreSQL's identifiers have 63; `set_config` accepts longer names.
 const NAME_MAX: usize = 256;
 
-/// Names of custom settings that were seen in a database: in statements, start-up packets and the catalogue.
+/// Names of custom settings seen in a database: in statements, start-up packets and the catalogue.
 ///
-/// Shared by all workers. Names are only ever added. The lock is taken by those who ask a server about custom settings,
-/// and never while a server is waited for.
+/// Shared by all workers. Names are only added, never removed. Workers take the lock when they ask a server about
+/// custom settings, and never hold it while they wait for a server.
 #[derive(Debug, Default)]
 pub struct CustomNames {
     known: RwLock<Arc<Known>>,
 }
 
-/// Names of custom settings at one moment.
+/// Snapshot of the custom names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) names: Vec<Box<str>>,
-    /// There were more than are kept: asking for these is not asking for all.
+    /// True if there were more names than are kept, so a query for these misses some.
     pub(crate) is_partial: bool,
 }
 
-/// True for a name that only an application or an extension can have given.
+/// True if only an application or an extension can have defined this name.
 pub(crate) fn is_custom(name: &str) -> bool {
     name.contains('.')
 }
 
 impl CustomNames {
-    /// Adds those of the names that are custom.
+    /// Adds those of `names` that are custom.
     pub fn add<'n>(&self, names: impl IntoIterator<Item = &'n str>) {
         let mut known = None;
         for name in names.into_iter().filter(|name| is_custom(name)) {

@@ -1,8 +1,8 @@
-//! The FIFO of answers that a server owes: the single truth about what is in flight.
+//! The FIFO of replies that a server owes: the only record of what is in flight.
 //!
-//! PostgreSQL answers requests strictly in order (manual, 55.2 "Message Flow"), so one queue says what every reply
-//! belongs to, whether the client is to see it, and, when the queue is empty after a ReadyForQuery, that nothing is
-//! left behind. Each entry carries what has to be undone when the server skips the request after an error.
+//! PostgreSQL answers requests strictly in order (manual, 55.2 "Message Flow"). So one queue decides which request a
+//! reply belongs to and if the client sees it. If the queue is empty after a ReadyForQuery, nothing is in flight. Each
+//! entry also records what to undo if the server skips its request after an error.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::client::{Parsed, key};
 use crate::inserted::Inserted;
 use crate::statement::{Statement, is_roomy};
 
-/// A request that owes a reply (or, for [`Kind::CopyEnd`], ends one).
+/// Kind of request that owes a reply (or, for [`Kind::CopyEnd`], ends one).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Bind: BindComplete.
@@ -36,45 +36,46 @@ pub enum Kind {
     Sync,
 }
 
-/// What to do with the reply.
+/// Treatment of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duty {
-    /// No server was asked: we answer when it is this entry's turn.
+    /// Answer: no server was asked, and Weir sends the reply itself when it is this entry's turn.
     Answer,
-    /// We prepare the session for what the client sends next, in the same write: nobody sees it, and should it fail,
-    /// PostgreSQL skips the client's messages, too.
+    /// Fence: a request of ours prepares the session for the client's next messages, sent in the same write. The reply
+    /// is dropped. If the request fails, PostgreSQL skips the client's messages too.
     Fence,
-    /// The client is waiting for it.
+    /// Forward: the client is waiting for the reply.
     Forward,
-    /// We asked for the state of the session: the answer is read.
+    /// Learn: Weir asked for the state of the session and reads the reply.
     Learn,
-    /// We asked for ourselves: nobody sees it.
+    /// Swallow: the request was ours, and the reply is dropped.
     Swallow,
-    /// We asked on behalf of the client, and if it fails, so much the worse: nobody sees it.
+    /// Try: Weir asked on behalf of the client. The reply is dropped, and a failure is ignored.
     Try,
 }
 
-/// What a skipped request did to the client's names, to be taken back.
+/// Change of the client's names that must be undone if the server skips the request.
 #[derive(Debug)]
 pub(crate) enum Undo {
-    /// The Parse of this name, which was answered before, was sent.
+    /// A Parse of this name was sent that had been answered before.
     Began(Arc<[u8]>),
     /// A Close removed this name.
     Closed(Arc<[u8]>, Option<Arc<Statement>>, Parsed),
-    /// Nothing to undo: when it succeeds, this name is gone (SQL-level DEALLOCATE).
+    /// SQL-level DEALLOCATE: this name is gone if it succeeds. Nothing to undo.
     Deallocate(Box<[u8]>),
-    /// Nothing to undo: when it succeeds, all names are gone.
+    /// DEALLOCATE ALL: all names are gone if it succeeds. Nothing to undo.
     DeallocateAll,
     /// A Parse, sent at this time of the pool's clock, added this name.
     Named(Arc<[u8]>, Arc<Statement>, u64),
-    /// A Parse gives the server this statement under the client's own name; if `true`, it has had a name of ours so far.
+    /// A Parse gives the server this statement under the client's own name. `true` if the statement had a name of ours
+    /// so far.
     Owned(Arc<[u8]>, Arc<Statement>, bool),
-    /// Nothing to undo: another statement was sent in place of the client's, to fail; these are why.
+    /// A statement that must fail was sent in place of the client's, for these reasons. Nothing to undo.
     Refused(Reasons),
 }
 
 impl Undo {
-    /// Whether what becomes of this name (as PostgreSQL compares it) is a matter of the request.
+    /// True if the request decides what becomes of this name (as PostgreSQL compares it).
     fn concerns(&self, name: &[u8]) -> bool {
         match self {
             Self::Began(changed)
@@ -87,7 +88,7 @@ impl Undo {
         }
     }
 
-    /// Whether it takes a name away.
+    /// True if the request removes a name.
     fn takes_away(&self) -> bool {
         matches!(
             self,
@@ -95,78 +96,78 @@ impl Undo {
         )
     }
 
-    /// Whether only its own success, not that of what comes before it in the batch, decides.
+    /// True if the request may fail although everything before it in the batch succeeds.
     fn may_fail_alone(&self) -> bool {
         matches!(self, Self::Deallocate(_) | Self::DeallocateAll)
     }
 }
 
-/// A statement name that was replaced: an error that names the one has to name the other.
+/// A statement name that was replaced. Errors that contain our name must show the client's instead.
 #[derive(Debug, Clone)]
 pub struct Renamed {
-    /// What the server knows.
+    /// Statement, by whose name the server knows it.
     pub ours: Arc<Statement>,
-    /// The name that the client knows.
+    /// Name by which the client knows it.
     pub theirs: Arc<[u8]>,
 }
 
-/// One owed reply.
+/// A reply that the server owes.
 #[derive(Debug)]
 pub struct Expected {
-    /// What was asked.
+    /// Kind of the request.
     pub kind: Kind,
-    /// What to do with the answer.
+    /// Treatment of the reply.
     pub duty: Duty,
-    /// Parse: the statement being prepared. Close: the one being evicted.
+    /// Parse: the statement being prepared. Close: the statement being evicted.
     pub statement: Option<Arc<Statement>>,
     /// Boxed, since few requests name anything.
     pub(crate) undo: Option<Box<Undo>>,
-    /// What it does to the unnamed statement.
+    /// Effect of the request on the unnamed statement.
     pub unnamed: Option<UnnamedEffect>,
-    /// The name in it, if it is not the client's.
+    /// Replaced statement name, if the request does not contain the client's name.
     pub renamed: Option<Renamed>,
-    /// Its ReadyForQuery waits for the request of ours that follows.
+    /// True if the ReadyForQuery is held back until the request of ours that follows has been answered.
     pub held_back: bool,
-    /// Query: statements of ours in it.
+    /// Query: statements of ours that were inserted into it.
     pub(crate) inserted: Option<Box<Inserted>>,
-    /// Describe: it says what a Parse of a statement of ours has resolved to, which nobody knows if it is skipped. Else:
-    /// the client relies on nothing that the statement in it returned before.
+    /// Describe: true if it tells how a Parse of a statement of ours was resolved, which stays unknown if the Describe
+    /// is skipped. Other requests: true if the client does not rely on what the statement returned before.
     pub is_fresh: bool,
-    /// Should it fail because of a statement of ours, the batch can be put to the server again, from here on.
+    /// True if the batch can be sent again from this entry on, should it fail because of a statement of ours.
     pub begins: bool,
-    /// Query of ours: what the client sends next depends on its success.
+    /// Query of ours: set if nothing of the client's may run unless it succeeds.
     pub(crate) required: Option<Box<Required>>,
 }
 
-/// A request of ours without which nothing of the client's may run ([`crate::server::Server::require`]).
+/// A request of ours that must succeed before anything of the client's runs ([`crate::server::Server::require`]).
 #[derive(Debug)]
 pub(crate) struct Required {
-    /// The text, to be sent again.
+    /// SQL text, kept to be sent again.
     pub sql: Box<str>,
-    /// Times that the server has interrupted it.
+    /// Number of times the server has interrupted it.
     pub interrupted: u8,
-    /// The server has just interrupted it: it has to be sent again.
+    /// True if the server has just interrupted it, so that it must be sent again.
     pub is_due: bool,
 }
 
-/// A request that defines or drops the unnamed statement.
+/// Effect of a request that defines or drops the unnamed statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnnamedEffect {
-    /// What the server holds after it.
+    /// Serial of the unnamed statement that the server holds afterwards.
     pub serial: u64,
-    /// Whether it was the client's own request.
+    /// True if the request was the client's own.
     pub of_client: bool,
-    /// Whether the server hears of it: otherwise a named statement stands in for it.
+    /// True if the request is sent to the server; otherwise a named statement stands in for the unnamed one.
     pub of_server: bool,
 }
 
 impl Expected {
-    /// Whether it changes what the client's names mean.
+    /// True if the request changes what the client's names mean.
     fn names(&self) -> bool {
         self.undo.is_some() || self.unnamed.is_some_and(|effect| effect.of_client)
     }
 
-    /// An entry without a statement.
+    /// Creates an entry without a statement.
     pub fn new(kind: Kind, duty: Duty) -> Self {
         Self {
             kind,
@@ -183,28 +184,28 @@ impl Expected {
         }
     }
 
-    /// The same with the statement it prepares or closes.
+    /// Sets the statement that the request prepares or closes.
     #[must_use]
     pub fn with_statement(mut self, statement: &Arc<Statement>) -> Self {
         self.statement = Some(Arc::clone(statement));
         self
     }
 
-    /// The same with what it does to the unnamed statement.
+    /// Sets the effect on the unnamed statement.
     #[must_use]
     pub fn with_unnamed(mut self, effect: Option<UnnamedEffect>) -> Self {
         self.unnamed = effect;
         self
     }
 
-    /// The same with the name that the client used.
+    /// Sets the name that the client used.
     #[must_use]
     pub fn with_renamed(mut self, renamed: Option<Renamed>) -> Self {
         self.renamed = renamed;
         self
     }
 
-    /// The same with what to undo when it is skipped.
+    /// Sets what to undo if the server skips the request.
     #[must_use]
     pub(crate) fn with_undo(mut self, undo: Undo) -> Self {
         self.undo = Some(Box::new(undo));
@@ -212,17 +213,17 @@ impl Expected {
     }
 }
 
-/// COPY as far as the expected replies depend on it.
+/// State of COPY, as far as the expected replies depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CopyState {
-    /// Both directions at once (streaming replication).
+    /// Data flows in both directions (streaming replication).
     Both,
-    /// The server reads data; `open` until a CopyDone or CopyFail was sent.
+    /// The server reads data.
     In {
-        /// No end of the data has been sent yet.
+        /// True until a CopyDone or CopyFail was sent.
         open: bool,
     },
-    /// No COPY.
+    /// No COPY is in progress.
     #[default]
     None,
     /// The server sends data.
@@ -231,42 +232,43 @@ pub enum CopyState {
 
 // === Queue ===
 
-/// The owed replies of one server, in order, with the state that decides whether a further request owes one at all.
+/// Owed replies of one server, in order, and the state that decides if a further request owes a reply at all.
 #[derive(Debug, Default)]
 pub struct Queue {
     entries: VecDeque<Expected>,
     copy: CopyState,
     skipping: bool,
-    /// Entries that change what the client's names mean (see [`Expected::names`]).
+    /// Number of entries that change what the client's names mean (see [`Expected::names`]).
     naming: usize,
-    /// Those of them that an error may skip without skipping what comes next.
+    /// Number of entries within `naming` that an error may skip without skipping the next request.
     naming_apart: usize,
-    /// Those of them that take names away.
+    /// Number of entries that remove names.
     removing: usize,
-    /// Entries without whose success nothing of the client's may run.
+    /// Number of entries that must succeed before anything of the client's may run.
     required: usize,
-    /// Entries of a fence ([`Duty::Fence`]).
+    /// Number of entries of a fence ([`Duty::Fence`]).
     fences: usize,
-    /// Counts the Syncs.
+    /// Number of Syncs so far.
     batch: u64,
-    /// Syncs that a COPY FROM STDIN was thought to eat, but may not have, since it failed (see [`Queue::is_quiet`]).
+    /// Number of Syncs that a COPY FROM STDIN was thought to consume. If the COPY failed, it may not have (see
+    /// [`Queue::is_quiet`]).
     stray: usize,
-    /// A part of the front entry's reply has arrived.
+    /// True if a part of the front entry's reply has arrived.
     begun: bool,
-    /// Which requests the server skips cannot be known any more.
+    /// True if it can no longer be known which requests the server skips.
     lost: bool,
 }
 
 impl Queue {
-    /// Gives back room that a long pipeline took.
+    /// Frees memory that a long pipeline took.
     pub(crate) fn give_back(&mut self) {
         if is_roomy(self.entries.capacity(), self.entries.len()) {
             self.entries.shrink_to_fit();
         }
     }
 
-    /// A request is on its way to the server. Returns the entry if the server will not answer it, because it skips to
-    /// the next Sync after an error, or because a COPY FROM STDIN eats a Sync.
+    /// Adds a request that is being sent to the server. Returns the entry if the server will not answer it: it skips to
+    /// the next Sync after an error, or a COPY FROM STDIN consumes a Sync.
     pub fn expect(&mut self, entry: Expected) -> Option<Expected> {
         self.batch += u64::from(entry.kind == Kind::Sync);
         if let CopyState::In { open: true } = self.copy {
@@ -275,11 +277,11 @@ impl Queue {
                 self.stray += 1;
                 return Some(entry);
             }
-            // Anything else but data ends the COPY, and since PostgreSQL 14 the session too. But the COPY may have failed
-            // by itself on the way, and then it is a request like any other. Should an older server have eaten it, its
-            // entry stays, and the server is never free again.
+            // Any message but data ends the COPY and, since PostgreSQL 14, the session too. But if the COPY has already
+            // failed on the server, the message is a request like any other. If an older server consumes it, its entry
+            // stays, and the server never becomes free again.
             self.copy = CopyState::In { open: false };
-            // Whether it is skipped depends on what became of the Sync before it.
+            // The fate of the Sync before it decides if the server skips this request.
             let skips = self
                 .entries
                 .front()
@@ -296,14 +298,14 @@ impl Queue {
         None
     }
 
-    /// The number of the batch that the next request belongs to: an error skips all the rest of one batch, and nothing
-    /// of the next.
+    /// Returns the number of the batch that the next request belongs to. An error skips the rest of its batch, and
+    /// nothing of the next.
     pub fn batch(&self) -> u64 {
         self.batch
     }
 
-    /// Whether no reply to come can change what the next Parse finds: an open COPY, the transaction's status or
-    /// forgotten statements. Settings of our own are sent between transactions and cannot.
+    /// True if no outstanding reply can change what the next Parse finds: an open COPY, the transaction status or
+    /// forgotten statements. Settings of ours are sent between transactions and change none of these.
     pub fn is_plain(&self) -> bool {
         let heavy = |entry: &Expected| match entry.kind {
             Kind::Query => entry.duty == Duty::Forward,
@@ -313,7 +315,7 @@ impl Queue {
         self.copy == CopyState::None && !self.skipping && !self.entries.iter().any(heavy)
     }
 
-    /// Whether nothing on its way can fail and so make the server skip what comes next.
+    /// True if nothing in flight can fail and make the server skip the next request.
     pub fn is_clear(&self) -> bool {
         self.copy == CopyState::None
             && !self.skipping
@@ -321,12 +323,13 @@ impl Queue {
             && (self.entries.iter()).all(|entry| entry.duty == Duty::Swallow)
     }
 
-    /// Whether a simple query can be put behind what is on its way.
+    /// True if a simple query can be sent behind the requests in flight.
     pub fn takes_queries(&self) -> bool {
         self.copy == CopyState::None && !self.skipping
     }
 
-    /// The ReadyForQuery of the last request, if it is the client's, waits for the request that comes next.
+    /// Holds back the ReadyForQuery of the last request, if it is the client's, until the next request has been
+    /// answered.
     pub fn hold_back(&mut self) {
         if let Some(last) = self.entries.back_mut()
             && matches!(last.kind, Kind::Query | Kind::Sync)
@@ -335,8 +338,8 @@ impl Queue {
         }
     }
 
-    /// Whether the last request of the client, or the batch it belongs to, is complete and not answered: the next one is
-    /// another. Not while a COPY reads data: then it is an error, and its own answer.
+    /// True if the client's last request or batch is complete and not answered, so the next request starts a new one.
+    /// False while a COPY reads data: a request is then an error and gets its own reply.
     pub fn owes_ready(&self) -> bool {
         let is_read = matches!(self.copy, CopyState::In { open: true });
         let of_client = |entry: &&Expected| {
@@ -348,12 +351,12 @@ impl Queue {
         !is_read && last.is_some_and(ends)
     }
 
-    /// Whether nothing on its way is the client's.
+    /// True if nothing in flight is the client's.
     pub fn is_ours(&self) -> bool {
         self.entries.iter().all(|entry| entry.duty != Duty::Forward)
     }
 
-    /// Whether the last change of this statement that is on its way is a Parse of the client under this name.
+    /// True if the last change of this statement in flight is a Parse of the client under this name.
     pub fn is_named_last(&self, statement: &Statement, name: &[u8]) -> bool {
         let of_statement = |entry: &&Expected| {
             let changed = entry.statement.as_ref();
@@ -366,19 +369,19 @@ impl Queue {
         })
     }
 
-    /// Whether anything on its way changes the client's names.
+    /// True if a request in flight changes the client's names.
     #[inline]
     pub fn changes_names(&self) -> bool {
         self.naming > 0
     }
 
-    /// Whether any of that may be skipped without skipping what comes next.
+    /// True if the server may skip a request that changes names without skipping the next request.
     #[inline]
     pub fn changes_names_apart(&self) -> bool {
         self.naming_apart > 0
     }
 
-    /// As [`Queue::is_unsettled`], for the unnamed statement.
+    /// Like [`Queue::is_unsettled`], for the unnamed statement.
     pub fn is_unnamed_unsettled(&self) -> bool {
         let mut of_this_batch = true;
         for entry in self.entries.iter().rev() {
@@ -390,20 +393,20 @@ impl Queue {
         false
     }
 
-    /// True if a request of ours is on its way that has to succeed before anything of the client's runs.
+    /// True if a request of ours is in flight that must succeed before anything of the client's runs.
     #[inline]
     pub fn awaits_required(&self) -> bool {
         self.required > 0
     }
 
-    /// True if a fence is on its way.
+    /// True if a fence is in flight.
     #[inline]
     pub fn is_fenced(&self) -> bool {
         self.fences > 0
     }
 
-    /// True if a whole request or batch of the client follows a fence: the next one has to wait for the fence's success,
-    /// since a failure skips one batch only.
+    /// True if a complete request or batch of the client follows a fence. The next request then waits for the fence to
+    /// succeed, since a failure skips one batch only.
     #[inline]
     pub fn is_fence_followed(&self) -> bool {
         let ends = |entry: &Expected| match entry.kind {
@@ -420,7 +423,7 @@ impl Queue {
         last.is_some_and(|last| last.duty == Duty::Fence && last.kind != Kind::Sync)
     }
 
-    /// The required request in front.
+    /// Returns the required request, if it is in front.
     pub(crate) fn required_in_front(&mut self) -> Option<&mut Required> {
         self.entries.front_mut()?.required.as_deref_mut()
     }
@@ -436,7 +439,8 @@ impl Queue {
         }
     }
 
-    /// Entries leave from the front, so those that are apart go first.
+    /// Updates the counters for an entry that leaves the queue. Entries leave from the front, so those in
+    /// `naming_apart` leave first.
     fn leaves(&mut self, entry: &Expected) {
         if entry.names() {
             self.naming -= 1;
@@ -448,8 +452,8 @@ impl Queue {
         self.fences -= usize::from(entry.duty == Duty::Fence);
     }
 
-    /// Whether the last thing on its way that concerns this name is a Parse that gives it this statement, and nothing
-    /// takes names away.
+    /// True if the last request in flight about this name is a Parse that gives it this statement, and no request in
+    /// flight removes names.
     pub fn is_only_given(&self, statement: &Statement, name: &[u8]) -> bool {
         let name = key(name);
         let concerns = |entry: &&Expected| {
@@ -457,19 +461,19 @@ impl Queue {
             undo.is_some_and(|undo| undo.concerns(name))
         };
         let last = self.entries.iter().rev().find(concerns);
-        // What was answered before is the client's even if the Parse that is sent now is skipped.
+        // A Parse that was answered before counts for the client even if the Parse that is sent now is skipped.
         let is_new = |entry: &&Expected| !matches!(entry.undo.as_deref(), Some(Undo::Began(_)));
         let prepared = last.filter(is_new).and_then(|last| last.statement.as_ref());
         self.removing == 0 && prepared.is_some_and(|prepared| prepared.id == statement.id)
     }
 
-    /// Whether anything on its way takes names away.
+    /// True if a request in flight removes names.
     pub fn takes_names_away(&self) -> bool {
         self.removing > 0
     }
 
-    /// Whether it is open what a request on its way makes of this name, because an error may skip that request but not
-    /// the next one. An answer will tell: PostgreSQL holds no error back, and what is skipped is answered by nothing else.
+    /// True if the meaning of this name is open, because an error may skip a request in flight about it but not the
+    /// next request. A reply will tell: PostgreSQL does not delay errors, and a skipped request gets no other reply.
     pub fn is_unsettled(&self, name: &[u8]) -> bool {
         let mut of_this_batch = true;
         for entry in self.entries.iter().rev() {
@@ -481,7 +485,7 @@ impl Queue {
         false
     }
 
-    /// Whether the server has still to say what this statement returns.
+    /// True if the server has not yet described what this statement returns.
     pub fn describes(&self, statement: &Statement) -> bool {
         self.entries.iter().any(|entry| {
             let renamed = entry
@@ -492,7 +496,7 @@ impl Queue {
         })
     }
 
-    /// Whether nothing on its way but Parse and Close is the client's.
+    /// True if the client has nothing in flight but Parse and Close.
     #[inline]
     pub fn only_names(&self) -> bool {
         let is_ours = |entry: &Expected| !matches!(entry.duty, Duty::Answer | Duty::Forward);
@@ -500,7 +504,7 @@ impl Queue {
         entries.all(|entry| matches!(entry.kind, Kind::Parse | Kind::Close) || is_ours(entry))
     }
 
-    /// After [`Queue::skip_to_sync`]: whether nothing is on its way behind the batch that has failed.
+    /// True if, after [`Queue::skip_to_sync`], nothing is in flight behind the failed batch.
     pub fn ends_with_batch(&self) -> bool {
         let mut entries = self.entries.iter();
         match entries.next() {
@@ -512,38 +516,38 @@ impl Queue {
         }
     }
 
-    /// The ReadyForQuery that comes next is not for the client.
+    /// Marks the next ReadyForQuery as not for the client.
     pub fn swallow_sync(&mut self) {
         if let Some(front) = self.entries.front_mut() {
             front.duty = Duty::Swallow;
         }
     }
 
-    /// What is on its way, in order.
+    /// Iterates over the owed replies in order.
     pub fn iter(&self) -> impl Iterator<Item = &Expected> {
         self.entries.iter()
     }
 
-    /// What the last request on its way does to the unnamed statement, if any does something.
+    /// Returns the serial that the last request in flight gives the server's unnamed statement, if any changes it.
     pub fn last_unnamed(&self) -> Option<u64> {
         let effects = self.entries.iter().rev().filter_map(|entry| entry.unnamed);
         let mut effects = effects.filter(|effect| effect.of_server);
         effects.next().map(|effect| effect.serial)
     }
 
-    /// The entry whose reply comes next.
+    /// Returns the entry whose reply comes next.
     #[inline]
     pub fn front(&self) -> Option<&Expected> {
         self.entries.front()
     }
 
-    /// What is ours in the Query in front, if anything is.
+    /// Returns the statements of ours in the Query in front, if there are any.
     pub(crate) fn inserted(&self) -> Option<&Inserted> {
         self.entries.front()?.inserted.as_deref()
     }
 
-    /// A statement of the Query in front was answered by this tag. Answers to ours are for nobody. True if such have just
-    /// ended.
+    /// Records that a statement of the Query in front was completed with this tag, and marks replies to inserted
+    /// statements to be dropped. Returns true if a run of inserted statements has just ended.
     pub(crate) fn complete_inserted(&mut self, tag: &[u8]) -> bool {
         let Some(front) = self.entries.front_mut() else {
             return false;
@@ -561,7 +565,7 @@ impl Queue {
         was_ours && !inserted.is_ours()
     }
 
-    /// The Query in front has failed, wherever in it: the client hears that.
+    /// Marks the error of the Query in front to be forwarded, even if a statement of ours failed.
     pub(crate) fn fail_inserted(&mut self) {
         if let Some(front) = self
             .entries
@@ -572,7 +576,7 @@ impl Queue {
         }
     }
 
-    /// The front entry's reply is complete.
+    /// Removes the front entry, whose reply is complete.
     #[inline]
     pub fn pop(&mut self) -> Option<Expected> {
         self.begun = false;
@@ -581,8 +585,8 @@ impl Queue {
         Some(entry)
     }
 
-    /// Takes entries that need no server from the front: marks whose COPY is over, and answers of our own, which are
-    /// returned one by one.
+    /// Removes entries that need no server from the front: ends of a COPY that is over, and answers of our own, which
+    /// are returned one by one.
     #[inline]
     pub fn next_answer(&mut self) -> Option<Expected> {
         loop {
@@ -601,8 +605,8 @@ impl Queue {
         }
     }
 
-    /// The server reports an error while extended-protocol requests are in front: everything up to the next Sync will
-    /// not be answered. Returns those entries, last first, which is the order in which to undo them.
+    /// Handles an error while extended-protocol requests are in front: the server answers nothing up to the next Sync.
+    /// Returns those entries, last first, which is the order in which to undo them.
     pub fn skip_to_sync(&mut self) -> Vec<Expected> {
         self.copy = CopyState::None;
         self.begun = false;
@@ -620,7 +624,7 @@ impl Queue {
         skipped
     }
 
-    /// CopyInResponse: Syncs that were sent ahead of the data are eaten by the COPY (see [`Queue::expect`]).
+    /// Handles CopyInResponse: the COPY consumes the Syncs that were sent ahead of the data (see [`Queue::expect`]).
     pub fn start_copy_in(&mut self) {
         while self
             .entries
@@ -635,13 +639,13 @@ impl Queue {
         };
     }
 
-    /// CopyOutResponse or CopyBothResponse.
+    /// Handles CopyOutResponse or CopyBothResponse.
     pub fn start_copy(&mut self, state: CopyState) {
         self.copy = state;
     }
 
-    /// A part of the front entry's reply has arrived. Requests are answered in order, so if it is the first part, no
-    /// answer to an earlier Sync is to come any more.
+    /// Records that a part of the front entry's reply has arrived. Requests are answered in order, so with the first
+    /// part, no earlier Sync can be answered any more.
     #[inline]
     pub fn begin_reply(&mut self) {
         if !self.begun {
@@ -650,7 +654,8 @@ impl Queue {
         }
     }
 
-    /// ReadyForQuery: whether it answers a Sync that a COPY was thought to have eaten. If so, that is settled.
+    /// Handles ReadyForQuery. Returns true if it answers a Sync that a COPY was thought to have consumed; that Sync is
+    /// then settled.
     pub fn take_stray(&mut self) -> bool {
         let waits_for_it = match self.entries.front() {
             None => true,
@@ -664,7 +669,8 @@ impl Queue {
         true
     }
 
-    /// CommandComplete: a COPY FROM STDIN has read all up to the end of its data, all Syncs in between.
+    /// Handles CommandComplete: a COPY FROM STDIN has read everything up to the end of its data, including all Syncs in
+    /// between.
     #[inline]
     pub fn complete_copy(&mut self) {
         if matches!(self.copy, CopyState::In { .. }) {
@@ -673,10 +679,10 @@ impl Queue {
         self.end_copy();
     }
 
-    /// CommandComplete or ErrorResponse: a COPY that was going on is over, and so is the mark of its end.
+    /// Handles the end of a COPY (CommandComplete or ErrorResponse): removes the mark of its end too.
     #[inline]
     pub fn end_copy(&mut self) {
-        // A COPY TO STDOUT has none: one that is there belongs to a COPY FROM STDIN behind it in the same Query.
+        // A COPY TO STDOUT has no mark: a mark here belongs to a COPY FROM STDIN behind it in the same Query.
         let marked = matches!(std::mem::take(&mut self.copy), CopyState::In { .. })
             && (self.entries.get(1)).is_some_and(|next| next.kind == Kind::CopyEnd);
         if marked {
@@ -684,47 +690,47 @@ impl Queue {
         }
     }
 
-    /// What COPY is going on.
+    /// Returns the COPY in progress.
     pub fn copy(&self) -> CopyState {
         self.copy
     }
 
-    /// Whether the server skips everything until a Sync that has not been sent yet.
+    /// True if the server skips everything until a Sync that has not been sent yet.
     pub fn is_skipping(&self) -> bool {
         self.skipping
     }
 
-    /// Whether no reply is owed.
+    /// True if no reply is owed.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How many replies are owed.
+    /// Number of owed replies.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether nothing is in flight: no reply owed, no COPY, no skipping.
+    /// True if nothing is in flight: no reply owed, no COPY, no skipping.
     ///
-    /// A Sync in the middle of COPY data owes a reply exactly if the server was no longer reading the data when it came,
-    /// which only the next reply to something else tells. Until then nothing is quiet: the reply might come to the next
-    /// client.
+    /// A Sync within COPY data owes a reply only if the server had stopped reading data when it arrived, which the next
+    /// reply to another request shows. Until then the queue is not quiet: the reply might go to the next client.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         let owes_nothing = self.entries.is_empty() && self.stray == 0 && !self.lost;
         owes_nothing && self.copy == CopyState::None && !self.skipping
     }
 
-    /// True if only the answer to one more request can tell whether a Sync that a COPY may have eaten is still to be answered.
+    /// True if only the reply to one more request can show if a Sync that a COPY may have consumed is still to be
+    /// answered.
     #[inline]
     pub fn is_in_doubt(&self) -> bool {
         let is_over = self.stray > 0 && self.entries.is_empty() && !self.lost;
         is_over && self.copy == CopyState::None && !self.skipping
     }
 
-    /// Whether it is not known any more which requests will be answered. No client that waits for the end of its COPY
-    /// gets there.
+    /// True if it can no longer be known which requests will be answered. A client that waits for the end of its COPY
+    /// never causes this.
     pub fn is_lost(&self) -> bool {
         self.lost
     }

@@ -1,7 +1,7 @@
-//! Every error that Weir itself reports to a client: its SQLSTATE, its text, whether the session goes on. Only here.
+//! Every error that Weir itself reports to a client: SQLSTATE, text, and severity. No other module defines any.
 //!
-//! Texts are PgBouncer's where it has one (log parsers and people know them); codes are PostgreSQL's, by Appendix A of
-//! its manual, and say what happened (PgBouncer sends 08P01 for everything).
+//! Texts are PgBouncer's where it has one, because log parsers and operators know them. Codes are PostgreSQL's
+//! (Appendix A of its manual) and tell errors apart; PgBouncer sends 08P01 for everything.
 
 use std::borrow::Cow;
 
@@ -14,26 +14,27 @@ use weir_wire::startup::StartupError;
 
 use crate::relay::ClientFault;
 
-/// `transaction_timeout` came with PostgreSQL 17, after the release that the table of codes was made from.
+/// SQLSTATE of `transaction_timeout`, which came with PostgreSQL 17, after the release that the table of codes was made
+/// from.
 const TRANSACTION_TIMEOUT: SqlState =
     SqlState::from_bytes(*b"25P04").expect("five digits and capitals");
 
-/// What a client could not prove itself with.
+/// Credential with which a client failed to authenticate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credential {
-    /// Its certificate.
+    /// TLS certificate.
     Certificate,
-    /// A password that an LDAP directory checks.
+    /// Password checked by an LDAP directory.
     Ldap,
-    /// A password that PAM checks.
+    /// Password checked by PAM.
     Pam,
-    /// A password that we check, sent in the clear or as an MD5 digest.
+    /// Password that Weir checks, sent in clear text or as an MD5 digest.
     Password,
-    /// Its user at the other end of a unix socket.
+    /// System user at the other end of a unix socket.
     Peer,
-    /// A password that SCRAM proves.
+    /// Password proved by SCRAM.
     Sasl,
-    /// Nothing but its name, which nobody knows.
+    /// Name only (`trust`), and the name is unknown.
     Trust,
 }
 
@@ -60,51 +61,51 @@ impl Credential {
     }
 }
 
-/// What went wrong for one client.
+/// Error that Weir reports to one client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Administrator's word: the session ends now.
+    /// The administrator ended the session.
     AdminShutdown,
-    /// The credentials do not fit, or there is no such user: a client cannot tell which.
+    /// The credentials do not match, or the user does not exist: the client cannot tell which.
     AuthenticationFailed(Credential),
     /// `client_idle_timeout`.
     ClientIdleTimeout,
-    /// The server in session pooling leads where the database was before a reload (`server_fast_close`).
+    /// Session pooling: a reload pointed the database elsewhere while the client had a server (`server_fast_close`).
     DatabaseChanged,
     /// `DISABLE` on the console: the database takes no new clients.
     DatabaseDisabled(String),
-    /// The database is not configured any more, or the administrator has ended all its clients.
+    /// The database is no longer configured, or the administrator has ended all its clients.
     DatabaseRemoved,
     /// The client was cancelled while it waited for a server.
     Cancelled,
     /// `client_login_timeout`.
     LoginTimeout,
-    /// `client_login_timeout` of a client whose greeting waits for a server.
+    /// `client_login_timeout` of a client that waited for a server before its welcome.
     LoginTimeoutServerDown,
-    /// A login message out of place.
+    /// A login message out of place, or one that cannot be accepted.
     LoginProtocol(LoginError),
     /// `idle_transaction_timeout`.
     IdleTransactionTimeout,
-    /// More notifications wait for the client than may; the limit, by name. The client would miss one.
+    /// Too many notifications wait for the client, which would miss one; name of the limit.
     ListenQueueFull(&'static str),
     /// A line of the HBA file refuses this client.
     LoginRejected,
     /// No line of the HBA file is for this client.
     NoAuthenticationMethod,
-    /// The auth or server configuration does not let this user log in to the server; the text says why.
+    /// The auth or server configuration does not let this user log in to the server; reason.
     Misconfigured(String),
-    /// No such database.
+    /// The database does not exist; its name.
     NoDatabase(String),
-    /// The system gives no random bytes.
+    /// The system provides no random bytes.
     NoRandom,
-    /// The console's database, for somebody who is neither in `admin_users` nor in `stats_users`.
+    /// The user asked for the console and is neither in `admin_users` nor in `stats_users`.
     NotAllowed,
     /// The start-up packet names no user.
     NoUser,
-    /// `options` holds something that is not a setting.
+    /// `options` contains something that is not a setting.
     Options(OptionsError),
-    /// Not a message that PostgreSQL takes.
+    /// Message that PostgreSQL would not accept.
     Protocol(ClientFault),
     /// `query_timeout`.
     QueryTimeout,
@@ -112,52 +113,52 @@ pub enum Fault {
     QueryTimeoutWaiting,
     /// `query_wait_timeout`.
     QueryWaitTimeout,
-    /// `query_wait_timeout` of a client whose server takes no logins for now (57P03, 53300); why, in the server's words.
+    /// `query_wait_timeout` of a client whose server accepts no logins for now (57P03, 53300); the server's error text.
     QueryWaitTimeoutServerDown(String),
-    /// Replication connections.
+    /// The client asked for replication.
     ReplicationUnsupported,
     /// The server connection was lost while it worked for this client.
     ServerLost,
-    /// No server can be had, and why (the last error, in the server's or the system's words).
+    /// No server is available; the last error, in the words of the server or the system.
     ServerUnavailable(String),
-    /// Weir is shutting down, and the client waits for a server that nobody will get any more.
+    /// Weir is shutting down, and the client waits for a server that it will not get.
     ServerShuttingDown,
     /// Weir is shutting down.
     ShuttingDown,
-    /// Not a start-up packet.
+    /// The start-up packet is invalid.
     Startup(StartupError),
-    /// The statement reads what a sequence gave its session (`sequence_values = refuse`).
+    /// The statement reads a sequence value of its session (`sequence_values = refuse`).
     SequenceRefused,
-    /// The statement would leave something on its server that cannot move (`session_state = refuse`).
+    /// The statement would leave state on its server that cannot move (`session_state = refuse`).
     StateRefused(Reasons),
-    /// What had to be sent before `SUSPEND` could not be sent within `suspend_timeout`.
+    /// Pending data could not be sent to the client within `suspend_timeout` of `SUSPEND`.
     SuspendTimeout,
-    /// A transaction block in statement pooling.
+    /// The client began a transaction block in statement pooling.
     StatementMode,
     /// A name or value in the start-up packet is not UTF-8.
     StartupEncoding,
-    /// `max_client_conn` or one of its kin; the name of the limit.
+    /// `max_client_conn` or a related limit is reached; name of the limit.
     TooManyClients(&'static str),
-    /// `max_pinned`; what the client would be pinned for.
+    /// `max_pinned` is reached; reason for which the client would be pinned.
     TooManyPins(&'static str),
-    /// More logins wait for helpers than may wait.
+    /// Too many logins wait for helper threads.
     TooManyLogins,
-    /// Too many logins have failed that came from the same address.
+    /// Too many logins from the same address have failed.
     TooManyFailures,
     /// `transaction_timeout`.
     TransactionTimeout,
-    /// It listens to as many channels as one client may ([`crate::channels::CHANNELS_MAX`]).
+    /// The client listens to the maximum number of channels ([`crate::channels::CHANNELS_MAX`]).
     TooManyChannels,
-    /// The client may come in by TLS only.
+    /// The client must use TLS.
     TlsRequired,
-    /// A setting of the client's cannot be said to a server; why.
+    /// A setting of the client's cannot be sent to a server; reason.
     Unsayable(String),
-    /// Bytes came with a request for encryption ("SSL", "GSSAPI encryption").
+    /// Bytes followed a request for encryption ("SSL", "GSSAPI encryption") in clear text.
     UnencryptedData(&'static str),
 }
 
 impl Fault {
-    /// Its SQLSTATE.
+    /// Returns the SQLSTATE.
     pub fn code(&self) -> SqlState {
         match self {
             Self::AdminShutdown
@@ -214,7 +215,7 @@ impl Fault {
         }
     }
 
-    /// Its text.
+    /// Returns the message text.
     pub fn text(&self) -> Cow<'static, str> {
         match self {
             Self::AdminShutdown => "admin forced disconnect".into(),
@@ -288,7 +289,7 @@ impl Fault {
         }
     }
 
-    /// Its DETAIL.
+    /// Returns the DETAIL, if there is one.
     pub fn detail(&self) -> Option<&str> {
         match self {
             Self::QueryWaitTimeoutServerDown(words) => Some(words),
@@ -296,7 +297,7 @@ impl Fault {
         }
     }
 
-    /// Whether the session goes on after it.
+    /// True if the error ends the session.
     pub fn is_fatal(&self) -> bool {
         !matches!(
             self,
@@ -304,7 +305,7 @@ impl Fault {
         )
     }
 
-    /// Appends the ErrorResponse.
+    /// Appends the ErrorResponse to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let severity = if self.is_fatal() {
             Severity::Fatal
@@ -315,7 +316,7 @@ impl Fault {
         let detail = self.detail().map(|detail| detail.replace('\0', "?"));
         let mut report = ErrorReport::new(severity, self.code(), &text);
         report.detail = detail.as_deref();
-        // Without a NUL it always fits: texts are short or were read from one message.
+        // Cannot fail: NULs are replaced, and texts are short or were read from one message.
         let _ = report.encode(out);
     }
 }
@@ -324,7 +325,7 @@ impl Fault {
 const SEQUENCE_REFUSED: &str =
     "lastval() and currval() are refused (sequence_values); use INSERT ... RETURNING";
 
-/// What [`Fault::StateRefused`] says.
+/// Returns the text of [`Fault::StateRefused`].
 fn refusal(reasons: Reasons) -> String {
     let words: Vec<_> = reasons.iter().map(Reason::words).collect();
     format!(

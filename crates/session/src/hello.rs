@@ -8,14 +8,14 @@ use weir_wire::startup::{self, Startup, StartupError, StartupMessage, Version};
 
 use crate::fault::Fault;
 
-/// The newest minor version of protocol 3 that is spoken.
+/// Newest supported minor version of protocol 3.
 const MINOR_MAX: u16 = Version::V3_2.minor;
 
 /// The content type of a handshake record, first byte of a TLS connection (RFC 8446, 5.1). As the first byte of a length
 /// it would announce a start-up packet of 369 MB.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// What a client asked for in its start-up packet.
+/// A client's start-up packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
     /// Role name.
@@ -24,33 +24,33 @@ pub struct Hello {
     pub database: String,
     /// Parameters, those in `options` first (PostgreSQL applies them in this order).
     pub parameters: Vec<(String, String)>,
-    /// Whether it wants to replicate.
+    /// True if the client asks for replication.
     pub replication: bool,
-    /// The version that is spoken from now on: 3.0 to 3.2.
+    /// Protocol version in use from now on: 3.0 to 3.2.
     pub version: Version,
-    /// A NegotiateProtocolVersion to send before anything else; empty if the client asked for nothing unknown.
+    /// NegotiateProtocolVersion to send before anything else; empty if the client asked for nothing unknown.
     pub negotiation: Vec<u8>,
 }
 
-/// The client's next step.
+/// Next step of the opening.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opened {
-    /// More bytes have to come.
+    /// Incomplete: wait for more bytes.
     More,
-    /// It asks for TLS, which is offered: answer `S` and begin the handshake.
+    /// The client asks for TLS, which is offered: answer `S` and begin the handshake.
     Encrypt,
-    /// It begins with a TLS handshake at once (PostgreSQL 17 manual, 54.2.11). Nothing is consumed.
+    /// The client begins with a TLS handshake at once (PostgreSQL 17 manual, 54.2.11). No bytes are consumed.
     EncryptAtOnce,
-    /// It asks for encryption that is not offered: answer `N` and go on.
+    /// The client asks for encryption that is not offered: answer `N` and go on.
     Refuse,
-    /// It wants a statement cancelled.
+    /// The client sends a cancel request.
     Cancel {
-        /// The process id it was told.
+        /// Process id in the request.
         pid: u32,
-        /// The key it was told.
+        /// Cancel key in the request.
         key: Box<[u8]>,
     },
-    /// It wants to begin a session.
+    /// The client sends its start-up packet.
     Hello(Box<Hello>),
 }
 
@@ -70,7 +70,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// The opening of a connection that is offered TLS.
+    /// Starts the opening of a connection to which TLS is offered.
     #[must_use]
     pub fn offering_tls() -> Self {
         Self {
@@ -79,7 +79,7 @@ impl Opening {
         }
     }
 
-    /// The opening that goes on inside of TLS: encryption cannot be asked for once more (hazard SEC-06).
+    /// Starts the opening inside TLS, where encryption cannot be requested again (hazard SEC-06).
     #[must_use]
     pub fn inside_tls() -> Self {
         Self {
@@ -89,10 +89,10 @@ impl Opening {
         }
     }
 
-    /// Looks at what has arrived; returns also how many bytes are dealt with.
+    /// Reads the next message from `input`. Returns the number of bytes consumed and the next step.
     ///
-    /// # Errors
-    /// What PostgreSQL refuses too, among it a second request for the same encryption (hazard SEC-06).
+    /// # Errors Fails where PostgreSQL does too, for example on a second request for the same encryption (hazard
+    /// SEC-06).
     pub fn handle(&mut self, input: &[u8]) -> Result<(usize, Opened), Fault> {
         let is_untouched = !self.ssl_asked && !self.gss_asked;
         if self.offers_tls && is_untouched && input.first() == Some(&TLS_HANDSHAKE) {
@@ -101,8 +101,8 @@ impl Opening {
         let Some((message, consumed)) = startup::startup(input).map_err(Fault::Startup)? else {
             return Ok((0, Opened::More));
         };
-        // What comes with the request was not sent by somebody who waited for the answer: nobody can know who put it
-        // there, and it must not count as sent inside of TLS (hazard SEC-01).
+        // A client waits for the answer to this request, so somebody else may have added these bytes. They must not
+        // count as sent inside TLS (hazard SEC-01).
         let is_followed = consumed < input.len();
         let opened = match message {
             Startup::Ssl if is_followed => return Err(Fault::UnencryptedData("SSL")),
@@ -185,7 +185,8 @@ fn hello(message: &StartupMessage<'_>) -> Result<Hello, Fault> {
     })
 }
 
-/// PostgreSQL takes any boolean, and the word "database" (postmaster.c, ProcessStartupPacket).
+/// Parses the `replication` parameter: PostgreSQL accepts any boolean and the word "database" (postmaster.c,
+/// ProcessStartupPacket).
 fn wants_replication(value: &[u8]) -> bool {
     let value = String::from_utf8_lossy(value).to_ascii_lowercase();
     let value: Cow<'_, str> = value.into();
@@ -289,7 +290,7 @@ mod tests {
         [("SSL", ssl), ("GSSAPI encryption", gss)]
     }
 
-    /// All openings that a connection can begin with.
+    /// All openings with which a connection can begin.
     fn openings() -> [Opening; 3] {
         [
             Opening::default(),
@@ -352,7 +353,7 @@ mod tests {
                 panic!("{fault:?}");
             };
         }
-        // What is legal there.
+        // These are legal inside TLS.
         let hello = packet(Version::V3_0, &[("user", "u")]);
         let (len, opened) = Opening::inside_tls().handle(&hello).unwrap();
         assert!(len == hello.len() && matches!(opened, Opened::Hello(_)));
@@ -376,7 +377,7 @@ mod tests {
                     let is_new = !std::mem::replace(&mut seen[which], true);
                     assert_eq!(outcome.is_ok(), is_new, "{first_opening} {order:b} {step}");
                     answers += usize::from(is_new);
-                    // After an S comes a handshake, and another opening.
+                    // After an S comes a handshake and a new opening.
                     if !is_new || matches!(outcome, Ok((_, Opened::Encrypt))) {
                         break;
                     }
@@ -393,7 +394,7 @@ mod tests {
             let outcome = Opening::offering_tls().handle(&record[..len]);
             assert_eq!(outcome, Ok((0, Opened::EncryptAtOnce)));
         }
-        // Else it is the length of a start-up packet, and far too great.
+        // Anywhere else these bytes are the length of a start-up packet, and far too great.
         let refused = |mut opening: Opening| {
             let fault = opening.handle(record).unwrap_err();
             assert!(

@@ -1,51 +1,52 @@
-//! Statements of our own inside of a client's simple query.
+//! Statements of ours inside a client's simple query.
 //!
-//! A client may begin with values of its own (start-up packet), and its servers begin without them: a RESET there would
-//! return to another value than the client's. So each statement that returns to the start (`weir_sql::Return`) is
-//! followed, in the same text, by one that sets the client's value: in the same transaction, undone with it, skipped with
-//! it. What the server answers to them nobody sees, and errors point to where the client's own text has the mistake.
+//! A client may begin with values of its own (start-up packet), but its servers begin without them. A RESET there would
+//! return to another value than the client's. So after each statement that returns to the start (`weir_sql::Return`),
+//! Weir inserts a statement that sets the client's value into the same text. The inserted statement runs in the same
+//! transaction, and is undone and skipped with it. Replies to it are dropped, and error positions are mapped back to
+//! the client's own text.
 
 use weir_sql::{Resets, Return};
 use weir_wire::backend;
 
 use crate::settings::Settings;
 
-/// What was put in behind one statement of a text.
+/// Insertion behind one statement of a text.
 #[derive(Debug, PartialEq, Eq)]
 struct Spot {
-    /// How many statements of SET or RESET stand before that statement.
+    /// Number of SET and RESET statements before that statement.
     nth: usize,
-    /// How many of ours follow it.
+    /// Number of inserted statements.
     count: usize,
-    /// Characters of the client's text before the spot.
+    /// Number of characters of the client's text before the insertion.
     at: usize,
-    /// Characters that were put in.
+    /// Number of inserted characters.
     length: usize,
 }
 
-/// What was put into one text, and how much of it has been answered.
+/// Insertions into one text, and how much of it has been answered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Inserted {
     spots: Vec<Spot>,
-    /// The next of them.
+    /// Index of the next of `spots`.
     next: usize,
-    /// Statements of SET and RESET that were answered.
+    /// Number of SET and RESET statements of the client that were answered.
     answered: usize,
-    /// Statements of ours whose answers come next.
+    /// Number of inserted statements whose replies come next.
     ours: usize,
 }
 
-/// A piece of text that goes in at an offset in bytes of the client's.
+/// Text to insert, and its offset in bytes of the client's text.
 pub(crate) type Piece = (usize, String);
 
-/// What has to be put into this text of a client that began with `startup`; None: nothing.
+/// Returns the insertions for this text of a client that began with `startup`; `None` if there are none.
 pub(crate) fn pieces(
     text: &[u8],
     returns: &[Return],
     startup: &Settings,
 ) -> Option<(Inserted, Vec<Piece>)> {
     let (mut spots, mut pieces) = (Vec::new(), Vec::new());
-    // DISCARD ALL stands alone or fails.
+    // DISCARD ALL fails unless it stands alone.
     let others = returns.iter();
     for found in others.filter(|found| found.resets != Resets::Session) {
         let statements = statements(&found.resets, found.is_local, startup);
@@ -75,7 +76,7 @@ pub(crate) fn pieces(
     (!pieces.is_empty()).then_some((inserted, pieces))
 }
 
-/// The statements that set what a client began with, one for each of these settings.
+/// Returns the statements that set a client's initial values again, one for each of these settings.
 pub(crate) fn statements(resets: &Resets, is_local: bool, startup: &Settings) -> Vec<String> {
     match resets {
         Resets::Nothing => Vec::new(),
@@ -91,18 +92,18 @@ pub(crate) fn statements(resets: &Resets, is_local: bool, startup: &Settings) ->
     }
 }
 
-/// As PostgreSQL counts positions, if the text is UTF-8 or has one byte for each character.
+/// Counts characters as PostgreSQL counts positions, if the text is UTF-8 or has one byte per character.
 fn characters(text: &[u8]) -> usize {
     std::str::from_utf8(text).map_or(text.len(), |text| text.chars().count())
 }
 
 impl Inserted {
-    /// Whether what is answered now is ours.
+    /// True if the next reply belongs to an inserted statement.
     pub(crate) fn is_ours(&self) -> bool {
         self.ours > 0
     }
 
-    /// A statement was answered by this tag (the body of a CommandComplete).
+    /// Records that a statement was completed with this tag (the body of a CommandComplete).
     pub(crate) fn complete(&mut self, tag: &[u8]) {
         if self.ours > 0 {
             self.ours -= 1;
@@ -119,17 +120,18 @@ impl Inserted {
         self.answered += 1;
     }
 
-    /// An ErrorResponse or NoticeResponse (its body) with the position in the client's own text; None if it is the same.
+    /// Returns an ErrorResponse or NoticeResponse with its position mapped to the client's own text; `None` if the
+    /// position is unchanged.
     pub(crate) fn repositioned(&self, tag: u8, body: &[u8]) -> Option<Vec<u8>> {
         let fields = backend::ErrorFields::parse(body).ok()?;
         let told: usize = std::str::from_utf8(fields.get(b'P')?).ok()?.parse().ok()?;
-        // Positions begin with 1.
+        // Positions start at 1.
         let (mut position, mut shift) = (told.checked_sub(1)?, 0);
         for spot in &self.spots {
             if position < spot.at {
                 break;
             }
-            // What is inside of ours has no place in the client's text but the end of its statement.
+            // A position inside an insertion maps to the end of the client's statement before it.
             let inside = (position - spot.at).min(spot.length);
             position -= inside;
             shift += inside;
@@ -230,7 +232,7 @@ mod tests {
             inserted.repositioned(tag::ERROR_RESPONSE, &error(3)[5..]),
             None
         );
-        // What no server of PostgreSQL says.
+        // PostgreSQL never sends position 0.
         let nowhere = inserted.repositioned(tag::ERROR_RESPONSE, &error(0)[5..]);
         assert_eq!(nowhere, None);
     }

@@ -1,9 +1,9 @@
-//! One PostgreSQL conversation per side, as pure state machines: no socket, no clock, no thread.
+//! PostgreSQL conversations with clients and servers, as pure state machines: no socket, no clock, no thread.
 //!
-//! A client begins with [`hello::Opening`]; a server connection with [`login::ServerLogin`]. After that the two sides
-//! are a [`client::Client`] and a [`server::Server`], and while the one leases the other, [`relay::requests`] and
-//! [`relay::replies`] pass messages between them. [`expected::Queue`] is the FIFO of owed replies that decides whom a
-//! reply belongs to and when a server is free ([`server::Server::is_free`], promise 1 of the design).
+//! A client begins with [`hello::Opening`], a server connection with [`login::ServerLogin`]. After that the two sides
+//! are a [`client::Client`] and a [`server::Server`]. While a client leases a server, [`relay::requests`] and
+//! [`relay::replies`] pass messages between them. [`expected::Queue`] is the FIFO of owed replies: it decides whom a
+//! reply belongs to and when a server is free ([`server::Server::is_free`]).
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Our own login to a server: start-up packet, authentication, and the parameters that it reports.
+//! Weir's own login to a server: start-up packet, authentication, and the parameters that the server reports.
 
 mod binding;
 
@@ -17,19 +17,20 @@ use crate::settings::{Reported, TooManyReported};
 
 pub use binding::{BindingPolicy, Transport};
 
-/// The longest message of a login, errors and notices included (libpq's limit for errors before the login is over).
+/// Maximum length of a message during login, including errors and notices (libpq's limit for errors before the login is
+/// over).
 const MESSAGE_MAX: usize = 30_000;
 
-/// What we can prove who we are with.
+/// Credentials for a server login.
 #[derive(Clone, Default)]
 pub struct Credentials {
-    /// The secret of the configuration or the auth_file.
+    /// Secret from the configuration or the auth_file.
     pub secret: Option<StoredSecret>,
-    /// What the client's own SCRAM login left (hazard SEC-64: only with an identical verifier, and no forced user).
+    /// Keys from the client's own SCRAM login (hazard SEC-64: only with an identical verifier, and no forced user).
     pub pass_through: Option<PassThrough>,
 }
 
-/// What a login needs.
+/// Parameters of a login.
 #[derive(Clone)]
 pub struct LoginPlan {
     /// Role to log in as.
@@ -38,24 +39,25 @@ pub struct LoginPlan {
     pub database: String,
     /// Further start-up parameters.
     pub parameters: Vec<(String, String)>,
-    /// Version to ask for.
+    /// Protocol version to ask for.
     pub version: Version,
-    /// Proofs.
+    /// Credentials to prove the role.
     pub credentials: Credentials,
-    /// Our part of a SCRAM exchange; never used twice.
+    /// Nonce for our part of a SCRAM exchange; must never be used twice.
     pub nonce: Nonce,
     /// `server_channel_binding`.
     pub channel_binding: BindingPolicy,
-    /// What the connection to the server runs over, and what its certificate gives to bind to.
+    /// Transport of the connection to the server, with the certificate hash for channel binding.
     pub transport: Transport,
-    /// How many PBKDF2 rounds the server may demand (hazard SEC-61); [`weir_auth::kdf::ITERATIONS_MAX`] by default.
+    /// Maximum number of PBKDF2 rounds that the server may demand (hazard SEC-61); [`weir_auth::kdf::ITERATIONS_MAX`]
+    /// by default.
     pub iterations_max: u32,
 }
 
 /// A finished login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedIn {
-    /// ParameterStatus values.
+    /// ParameterStatus values of the server.
     pub reported: Reported,
     /// The server's process id, for cancels.
     pub pid: u32,
@@ -63,21 +65,21 @@ pub struct LoggedIn {
     pub key: Box<[u8]>,
 }
 
-/// Where a login stands.
+/// Next step of a login.
 pub enum LoginStep {
-    /// More bytes have to come.
+    /// Incomplete: wait for more bytes.
     More,
     /// Derive keys off the event loop, then call [`ServerLogin::provide_keys`].
     NeedKeys(KdfRequest),
-    /// The server is ready.
+    /// The login succeeded; the server is ready.
     Done(Box<LoggedIn>),
 }
 
-/// Why a login failed.
+/// Reason for which a login failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoginFault {
-    /// The server said so; the body of its ErrorResponse.
+    /// The server refused the login; body of its ErrorResponse.
     #[error("refused by the server")]
     Refused(Box<[u8]>),
     /// Not a message that PostgreSQL sends.
@@ -89,33 +91,33 @@ pub enum LoginFault {
     /// A message that has no place in a login.
     #[error("unexpected message of type '{}' during login", char::from(*.0))]
     OutOfPlace(u8),
-    /// The server wants a password and we have none that fits its method.
+    /// The server asks for a password, and no known secret fits its method.
     #[error("wrong password type: the server asks for {0}, for which no usable password is known")]
     NoSecret(&'static str),
-    /// The server wants a method that we do not speak.
+    /// The server asks for a method that Weir does not support.
     #[error("the server asks for authentication method {0}, which is not supported")]
     UnsupportedMethod(u32),
-    /// The server offers SASL without a mechanism of ours.
+    /// The server offers no SASL mechanism that Weir supports.
     #[error("none of the server's SASL authentication mechanisms are supported")]
     UnsupportedMechanisms,
-    /// `server_channel_binding` is not fulfilled (hazard SEC-62); why.
+    /// `server_channel_binding` is not satisfied (hazard SEC-62); reason.
     #[error("channel binding: {0}")]
     ChannelBinding(&'static str),
     /// The SCRAM exchange failed.
     #[error("{}", scram_words(.0))]
     Scram(#[from] ScramError),
-    /// The server reports no cancel key, or another surprise at the end.
+    /// The server sent no cancel key, or the login ended in an unexpected state.
     #[error("incomplete login: the server sent no cancel key")]
     Incomplete,
-    /// The server reports more parameters than are kept.
+    /// The server reports more parameters than Weir keeps.
     #[error(transparent)]
     TooManyReported(#[from] TooManyReported),
-    /// A name or value cannot be sent.
+    /// A name or value cannot be encoded.
     #[error("start-up packet: {0}")]
     Encode(#[from] EncodeError),
 }
 
-/// One login.
+/// Login to a server, in progress.
 ///
 /// ```text
 /// start ─┬───────────────────(trust)───────────────┬─Ok──► Welcomed ──ReadyForQuery──► done
@@ -123,7 +125,7 @@ pub enum LoginFault {
 ///        └──► Scram ──its signature is right──► Proved
 /// ```
 ///
-/// Any error ends it: what comes after is out of place.
+/// Any error ends the login: every later message is out of place.
 pub struct ServerLogin {
     plan: LoginPlan,
     proof: ProofState,
@@ -131,31 +133,30 @@ pub struct ServerLogin {
     key: Option<(u32, Box<[u8]>)>,
 }
 
-/// How far both sides have proved who they are (hazard SEC-22: the server asks once, for one kind of proof).
+/// Progress of authentication on both sides (hazard SEC-22: the server asks once, for one kind of proof).
 enum ProofState {
     /// The server has asked for nothing yet.
     Start,
-    /// A password or an MD5 of it was sent; the server proves nothing.
+    /// A password or its MD5 hash was sent; the server proves nothing.
     Answered,
-    /// The server has to prove itself yet.
+    /// The server still has to prove that it knows the verifier.
     Scram {
         client: Box<ScramClient>,
         is_bound: bool,
     },
-    /// The server knows the verifier.
+    /// The server has proved that it knows the verifier.
     Proved { is_bound: bool },
     /// AuthenticationOk was accepted.
     Welcomed,
-    /// An error was reported.
+    /// The login has failed.
     Failed,
 }
 
 impl ServerLogin {
-    /// Begins: the start-up packet goes to `out`.
+    /// Starts a login and writes the start-up packet to `out`.
     ///
-    /// # Errors
-    /// A NUL in a name or value, or more than a start-up packet holds; or channel binding is required and the
-    /// connection gives nothing to bind to.
+    /// # Errors Fails on a NUL in a name or value, or if the start-up packet is too long. Also fails if channel binding
+    /// is required and the connection has no hash to bind to.
     pub fn start(plan: LoginPlan, out: &mut Vec<u8>) -> Result<Self, LoginFault> {
         binding::check_transport(plan.channel_binding, &plan.transport)?;
         let mut parameters: Vec<(&[u8], &[u8])> = vec![
@@ -176,10 +177,10 @@ impl ServerLogin {
         })
     }
 
-    /// Takes what the server sent; answers go to `out`. Returns also how many bytes are dealt with.
+    /// Processes bytes from the server and writes answers to `out`. Returns the number of bytes consumed and the next
+    /// step.
     ///
-    /// # Errors
-    /// Why the login is over.
+    /// # Errors Returns the reason for which the login is over.
     pub fn handle(
         &mut self,
         input: &[u8],
@@ -212,8 +213,7 @@ impl ServerLogin {
 
     /// Answers [`LoginStep::NeedKeys`].
     ///
-    /// # Errors
-    /// If the exchange is not at that point.
+    /// # Errors Fails if the exchange is not at that point.
     pub fn provide_keys(&mut self, keys: &ScramKeys, out: &mut Vec<u8>) -> Result<(), LoginFault> {
         let ProofState::Scram { client, .. } = &mut self.proof else {
             return Err(LoginFault::Incomplete);
@@ -236,7 +236,7 @@ impl ServerLogin {
             tag::AUTHENTICATION if !welcomed => return self.authentication(body, out),
             tag::ERROR_RESPONSE => return Err(LoginFault::Refused(body.into())),
             tag::NOTICE_RESPONSE => {}
-            // A server before PostgreSQL 18 says that it speaks 3.0; nothing that we use depends on it.
+            // A server before PostgreSQL 18 answers that it speaks 3.0. Weir uses nothing that depends on this.
             tag::NEGOTIATE_PROTOCOL_VERSION if !welcomed => {
                 backend::NegotiateProtocolVersion::parse(body)?;
             }
@@ -275,7 +275,7 @@ impl ServerLogin {
                 let is_bound = match proof {
                     ProofState::Start | ProofState::Answered => false,
                     ProofState::Proved { is_bound } => *is_bound,
-                    // A server that skips the proof of its own identity in SCRAM is not believed.
+                    // In SCRAM, a server that skips the proof of its own identity is not trusted.
                     _ => return Err(out_of_place),
                 };
                 binding::check_welcome(self.plan.channel_binding, is_bound)?;
@@ -342,7 +342,7 @@ impl ServerLogin {
     }
 }
 
-/// A message of a login is short: what is not is refused at its head, before it is collected (hazard SEC-21).
+/// Refuses an overlong login message at its header, before it is collected (hazard SEC-21).
 fn check_head(input: &[u8]) -> Result<(), LoginFault> {
     match header(input, Side::Backend)? {
         Some(head) if head.total_len() > MESSAGE_MAX => Err(LoginFault::OutOfPlace(head.tag)),
@@ -358,7 +358,7 @@ fn scram(plan: &LoginPlan) -> Result<ScramClient, LoginFault> {
             let client = ScramClient::with_password(password, nonce);
             Ok(client.iterations_max(plan.iterations_max))
         }
-        // Hazard SEC-64: the secret may have been changed since the client logged in.
+        // Hazard SEC-64: the secret may have changed since the client logged in.
         (Some(StoredSecret::Scram(verifier)), Some(keys)) if !keys.matches(verifier) => {
             Err(LoginFault::NoSecret(
                 "a SCRAM proof (the client logged in with another SCRAM secret than the one known now)",
@@ -372,7 +372,7 @@ fn scram(plan: &LoginPlan) -> Result<ScramClient, LoginFault> {
     }
 }
 
-/// What is PgBouncer's to say about SCRAM is said in its words.
+/// Returns the text of a SCRAM error, in PgBouncer's words where it has any.
 fn scram_words(error: &ScramError) -> String {
     match error {
         ScramError::SignatureMismatch => error.to_string(),

@@ -1,8 +1,8 @@
-//! A client's session as another process of ours can take it over: values only, nothing shared.
+//! A client's session in a form that another Weir process can take over: plain values, nothing shared.
 //!
-//! Only a client that holds nothing on a server and has nothing on its way can go. What cannot be put into values
-//! without a loss (a statement whose answer has changed, an unnamed statement that may change the session) makes the
-//! client stay.
+//! Only a client that holds no server state and has nothing in flight can move. A client stays if its session cannot be
+//! expressed as values without loss. Examples: a statement whose reply has changed, an unnamed statement that may
+//! change the session.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::settings::{Reported, Settings};
 use crate::statement::{Proven, Registry, Statement};
 use crate::unnamed;
 
-/// Names and values.
+/// Pairs of name and value.
 type Pairs = Vec<(String, String)>;
 
-/// See the module's page.
+/// Exported session of a client, see the [module](self).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Portable {
     settings: Pairs,
@@ -26,9 +26,9 @@ pub struct Portable {
     reported: Pairs,
     statements: Vec<PortableStatement>,
     unnamed: Option<PortableUnnamed>,
-    /// Whether its statements have names of ours on servers, once that is settled.
+    /// True if the client's statements have our names on servers; `None` until its first statement decides.
     maps_names: Option<bool>,
-    /// The process id that it takes for its own.
+    /// Process id that the client was given at login.
     process: u32,
     sequences: PortableUse,
 }
@@ -37,22 +37,22 @@ pub struct Portable {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct PortableStatement {
     name: Vec<u8>,
-    /// Its Parse was answered without a server.
+    /// True if the Parse was answered without a server.
     is_deferred: bool,
     meaning: Meaning,
 }
 
-/// Text and types, and what they mean.
+/// Text and parameter types of a statement, and their meaning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Meaning {
     body: Vec<u8>,
-    /// The settings that its meaning depends on; none: nobody knows, and it is nobody else's.
+    /// Settings that the meaning depends on; `None` if they are unknown, so the statement is not shared.
     settings: Option<Pairs>,
-    /// Parameter types and columns, if they are known.
+    /// Parameter types and columns, if known.
     description: Option<(Vec<u8>, u64)>,
 }
 
-/// The statement without a name.
+/// The unnamed statement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct PortableUnnamed {
     body: Vec<u8>,
@@ -97,8 +97,8 @@ impl Meaning {
 }
 
 impl Client {
-    /// Everything of its session, if it can go to another process now. The client has no server: what it had there
-    /// (portals, statements under its own names, values of sequences, a trial) was given up with the last lease.
+    /// Exports the session if it can move to another process now, else returns `None`. The client has no server: with
+    /// its last lease it gave up portals, statements under its own names, sequence values and a trial.
     pub fn export(&mut self) -> Option<Portable> {
         self.leave_own_names();
         let is_quiet =
@@ -134,7 +134,7 @@ impl Client {
         })
     }
 
-    /// `Some(None)`: there is none.
+    /// Exports the unnamed statement: `None` if it cannot move, `Some(None)` if there is none.
     fn export_unnamed(&self) -> Option<Option<PortableUnnamed>> {
         if self.has_unnamed_on_its_way() || self.unnamed_effects().is_some() {
             return None;
@@ -145,7 +145,7 @@ impl Client {
         }
         let stand_in = match self.unnamed_stand_in() {
             Some(statement) => Some(Meaning::of(statement)),
-            // Too long to keep, so only its server knows it.
+            // Too long to keep, so only the client's server knows it.
             None if body.is_empty() => return None,
             None => None,
         };
@@ -158,12 +158,12 @@ impl Client {
         }))
     }
 
-    /// The session of a client that another process had, with the statements known here.
+    /// Restores a client's session that another process exported, with the statements known here.
     #[must_use]
     pub fn import(portable: &Portable, registry: &mut Registry, pool: &Arc<Proven>) -> Self {
         let mut reported = Reported::default();
         for (name, value) in &portable.reported {
-            // Another process had the same limit; what is beyond it is told to the client again.
+            // The other process had the same limit. A value beyond it is reported to the client again.
             let _ = reported.set(name, value);
         }
         let mut client = Self::new(Arc::new(settings(&portable.settings)), Arc::new(reported));
@@ -218,7 +218,7 @@ mod tests {
         client
     }
 
-    /// There and back, into a process that knows nothing.
+    /// Exports a client and imports it into a process that knows nothing.
     fn moved(client: &mut Client) -> Client {
         let (mut registry, pool) = (Registry::new(0, 1), Arc::default());
         Client::import(&client.export().unwrap(), &mut registry, &pool)

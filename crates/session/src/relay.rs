@@ -1,8 +1,9 @@
-//! Passing messages between a client and the server it leases: requests one way, replies the other.
+//! Passes messages between a client and the server it leases: requests one way, replies the other.
 //!
 //! Both directions work on whatever bytes have arrived. A message of up to [`STREAM_MIN`] bytes is passed on only when
-//! it is complete, so that a client that vanishes leaves no half request behind; a longer one is passed on while it
-//! arrives, so that memory is bounded. Bodies are looked at only where a name, a status or a parameter stands in them.
+//! it is complete, so that a client that disconnects leaves no partial request on its server. A longer message is
+//! passed on while it arrives, so that memory is bounded. The relay reads a message body only where it contains a name,
+//! a status or a parameter.
 
 use std::sync::Arc;
 
@@ -30,61 +31,63 @@ pub(crate) use reply::definitions::Definitions;
 pub use reply::{Replied, ServerFault, replies};
 pub use request::{StatementCounts, Taken, begin, begin_in_front, requests};
 
-/// Messages longer than this many bytes are passed on while they arrive, shorter ones when they are complete.
+/// Length in bytes above which a message is passed on while it arrives; shorter messages wait until they are complete.
 pub const STREAM_MIN: usize = 32 * 1024;
 
-/// A named Parse up to this many bytes is kept to be prepared on other servers too; with a longer one the client keeps
-/// its server.
+/// Maximum length in bytes of a named Parse that Weir keeps, to prepare it on other servers too. A longer one pins the
+/// client.
 pub const STATEMENT_MAX: usize = 1024 * 1024;
 
-/// Statement names that one client may have; drivers keep some hundreds.
+/// Maximum number of statement names per client; drivers keep some hundreds.
 pub const STATEMENTS_MAX: usize = 10_000;
 
-/// How requests are treated in this pool.
+/// Rules for the requests of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Prepared statements per server; 0: statement names are passed on as they are (`max_prepared_statements`).
+    /// Maximum number of prepared statements per server (`max_prepared_statements`). With 0, statement names are passed
+    /// on unchanged.
     pub max_prepared: usize,
-    /// Unnamed statements follow their client from server to server (not where it has one of its own).
+    /// True if unnamed statements follow their client from server to server. False where the client has a server of its
+    /// own.
     pub tracks_unnamed: bool,
-    /// How often an unnamed statement has to come until a named one of ours stands in for it, so that servers keep its
-    /// plan; 0: never (`prepare_unnamed_after`).
+    /// Number of times an unnamed statement must come before a named one of ours stands in for it, so that servers keep
+    /// its plan (`prepare_unnamed_after`). With 0, never.
     pub prepare_unnamed: u32,
-    /// Refuse simple queries (`disable_pqexec`).
+    /// True if simple queries are refused (`disable_pqexec`).
     pub refuse_simple_query: bool,
-    /// What becomes of a session's state (`session_state`).
+    /// Treatment of session state (`session_state`).
     pub state: StatePolicy,
-    /// What becomes of values that sequences gave a client (`sequence_values`); only with [`StatePolicy::Track`].
+    /// Treatment of sequence values (`sequence_values`); only with [`StatePolicy::Track`].
     pub sequences: SequencePolicy,
-    /// Longest message in bytes that is passed on, in either direction (`max_packet_size`). PostgreSQL's own limits are
-    /// below the largest value.
+    /// Maximum length in bytes of a message in either direction (`max_packet_size`). PostgreSQL's own limits are below
+    /// the largest value.
     pub message_max: u32,
 }
 
-/// Values that sequences gave a client in an earlier transaction.
+/// Treatment of values that a client got from sequences in an earlier transaction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SequencePolicy {
-    /// Clients of applications that read them keep their servers when they move a sequence.
+    /// Clients keep their servers after they advance a sequence, if their application reads sequence values.
     #[default]
     Learn,
-    /// Each client keeps its server when it moves a sequence.
+    /// Every client keeps its server after it advances a sequence.
     Pin,
-    /// Statements that read them are refused; no server is kept.
+    /// Statements that read sequence values are refused; no client keeps its server.
     Refuse,
 }
 
-/// What becomes of what a client changes in its session.
+/// Treatment of changes that a client makes to its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatePolicy {
-    /// Nobody looks: it stays where it is. PgBouncer's manners.
+    /// Changes are not tracked and stay on the server, as with PgBouncer.
     Off,
-    /// The client keeps its server from then on.
+    /// The client keeps its server after its first change.
     Pin,
-    /// Settings follow the client; what cannot move is refused.
+    /// Settings follow the client; a statement that leaves state which cannot move is refused.
     Refuse,
-    /// The client keeps its server anyway: only what it returns to has to be its own.
+    /// The client keeps its server in any case; only the values that RESET returns to must be the client's own.
     Session,
-    /// Settings follow the client; what cannot move pins it.
+    /// Settings follow the client; state that cannot move pins it.
     Track,
 }
 
@@ -93,43 +96,43 @@ pub enum StatePolicy {
 pub struct Link<'a> {
     /// The client.
     pub client: &'a mut Client,
-    /// Its server.
+    /// The server that the client leases.
     pub server: &'a mut Server,
-    /// The worker's statements.
+    /// Prepared statements of the worker.
     pub registry: &'a mut Registry,
-    /// Says what texts may do to a session.
+    /// Analyzer of the effects that texts have on a session.
     pub judge: &'a mut Judge,
-    /// What is known to be good in this pool.
+    /// Statements known to be valid in this pool.
     pub proven: &'a Arc<Proven>,
-    /// The pool's rules.
+    /// Rules of the pool.
     pub rules: Rules,
 }
 
-/// What a client did that ends its session.
+/// Client error that ends the session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientFault {
-    /// Not a message that PostgreSQL takes from a client.
+    /// Not a message that PostgreSQL accepts from a client.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// A message whose body does not parse; the tag says which.
+    /// A message whose body does not parse, by tag.
     #[error("invalid message format")]
     Malformed(u8),
-    /// A message that has no place after the login.
+    /// A message that is not allowed after login, by tag.
     #[error("invalid frontend message type {0}")]
     OutOfPlace(u8),
-    /// More statement names than [`STATEMENTS_MAX`].
+    /// The client has more statement names than [`STATEMENTS_MAX`].
     #[error("too many prepared statements on one connection (10000)")]
     TooManyStatements,
-    /// `disable_pqexec` is on.
+    /// The client sent a simple query while `disable_pqexec` is on.
     #[error("PQexec disallowed")]
     SimpleQuery,
-    /// A message longer than `max_packet_size`, in bytes.
+    /// A message is longer than `max_packet_size`; its length in bytes.
     #[error("message of {0} bytes is too long (max_packet_size)")]
     TooLong(usize),
 }
 
-/// Whether a message is longer than the rules allow.
+/// True if a message is longer than the rules allow.
 #[inline]
 fn is_too_long(total: usize, message_max: u32) -> bool {
     usize::try_from(message_max).is_ok_and(|max| total > max)

@@ -1,18 +1,18 @@
-//! The batch under way, kept to be put to the server again (issue: a statement of ours is of no use there any more).
+//! Keeps the batch in progress, to send it again if a statement of ours turns out to be invalid on the server.
 //!
-//! A server may hold a copy of a statement that tables have outgrown, or have lost one in silence, for which the client is
-//! not to blame. If that is the first thing that the batch asks for, nothing has been executed and nothing but the names
-//! of statements has been answered, so all of it can be said again. Kept per server, in a buffer that is used again.
+//! A server may have a copy of a statement whose tables have changed, or may have lost a copy without notice. The
+//! client has not caused this. If that statement is the first thing the batch asks for, nothing was executed, and only
+//! statement names were answered. So the whole batch can be sent again. There is one reused buffer per server.
 
 use weir_wire::frontend::tag;
 
-/// Bytes of a batch that are kept at most. Of a longer one the client hears the error, and can try again.
+/// Maximum number of bytes of a batch that are kept. With a longer batch the client gets the error and can try again.
 const BYTES_MAX: usize = 16 * 1024;
 
-/// See the module's page.
+/// Batch in progress, see the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Repeat {
-    /// Whole messages of the client.
+    /// Complete messages of the client.
     bytes: Vec<u8>,
     stage: Stage,
 }
@@ -25,18 +25,18 @@ pub(crate) struct Repeat {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Stage {
-    /// All of the batch is here, its Sync too.
+    /// The batch is complete, including its Sync.
     Closed,
-    /// It has to be put to the server again; `behind_sync`: one of ours has to be sent first.
+    /// The batch must be sent again; `behind_sync`: a Sync of ours must be sent first.
     Due { behind_sync: bool },
     #[default]
     Nothing,
-    /// More of it may come.
+    /// More of the batch may come.
     Open,
 }
 
 impl Repeat {
-    /// A batch begins with the next message, as far as it would have to be said again.
+    /// Starts to keep a batch with the next message.
     #[inline]
     pub(crate) fn begin(&mut self) {
         if !self.is_due() {
@@ -45,13 +45,13 @@ impl Repeat {
         }
     }
 
-    /// Whether messages are to be added.
+    /// True if messages are to be added.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.stage == Stage::Open
     }
 
-    /// The client's next message was sent; `missing`: not all of it.
+    /// Adds the client's next message after it was sent; `missing` is true if a part of it has not been sent.
     pub(crate) fn add(&mut self, tag: u8, message: &[u8], missing: bool) {
         let is_of_batches = matches!(
             tag,
@@ -73,25 +73,25 @@ impl Repeat {
         }
     }
 
-    /// Whether all that was sent since [`Repeat::begin`] is here.
+    /// True if everything sent since [`Repeat::begin`] is kept.
     pub(crate) fn is_whole(&self) -> bool {
         matches!(self.stage, Stage::Closed | Stage::Open)
     }
 
-    /// It has failed and has to be said again, behind a Sync of ours if the client has sent none.
+    /// Marks the batch to be sent again, behind a Sync of ours if the client has sent none.
     pub(crate) fn fall_due(&mut self) {
         self.stage = Stage::Due {
             behind_sync: self.stage == Stage::Open,
         };
     }
 
-    /// Whether anything has to be said again.
+    /// True if a batch must be sent again.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         matches!(self.stage, Stage::Due { .. })
     }
 
-    /// What has to be said again, and whether a Sync of ours comes first.
+    /// Takes the bytes to send again; the flag is true if a Sync of ours must come first.
     pub(crate) fn take(&mut self) -> Option<(Vec<u8>, bool)> {
         let Stage::Due { behind_sync } = self.stage else {
             return None;
@@ -99,7 +99,7 @@ impl Repeat {
         Some((std::mem::take(&mut self.bytes), behind_sync))
     }
 
-    /// So much of that was said; the rest is still due.
+    /// Removes the first `said` bytes, which were sent; the rest stays due.
     pub(crate) fn give_back(&mut self, mut bytes: Vec<u8>, said: usize) {
         bytes.drain(..said.min(bytes.len()));
         self.stage = if bytes.is_empty() {
@@ -110,7 +110,7 @@ impl Repeat {
         self.bytes = bytes;
     }
 
-    /// Nobody waits for it any more.
+    /// Drops the batch, for which no client waits any more.
     pub(crate) fn forget(&mut self) {
         self.stage = Stage::Nothing;
     }

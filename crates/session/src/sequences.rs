@@ -1,12 +1,12 @@
-//! What sequences gave a session (`currval`, `lastval`; manual, 9.17): it stays on the server where it was given.
+//! Sequence values of a session (`currval`, `lastval`; manual, 9.17), which stay on the server that generated them.
 //!
-//! An INSERT moves the sequence of a `serial` column, and no text shows it. To pin whoever inserts would be too much for
-//! nearly all applications, since few ask for such values beyond their transaction. So a pool learns which ones do: those
-//! whose clients read, at the beginning of a transaction, after they have moved a sequence before. From then on their
-//! clients keep the server on which they insert, and find no values of others there.
+//! An INSERT advances the sequence of a `serial` column, and its text does not show that. Pinning every client that
+//! inserts would be too much, since few applications read these values after the transaction. So a pool learns which
+//! applications do: a client has advanced a sequence, and a later transaction begins with a read. From then on, clients
+//! of that application keep the server on which they insert, and find no values of other clients there.
 //!
-//! So that already the first read is right, a client is *on trial* when it has moved a sequence for the first time: it
-//! keeps its server until its next request shows whether it reads, if that comes soon.
+//! To get even the first read right, a client is *on trial* when it has advanced a sequence for the first time. It
+//! keeps its server until its next request shows if it reads, provided that this request comes soon.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::relay::SequencePolicy;
 
-/// Applications that are told apart; with more of them reading, every one counts as reading.
+/// Maximum number of applications that are told apart; if more read, every application counts as a reader.
 const APPLICATIONS_MAX: usize = 16;
 
-/// The applications of a pool (by `application_name`) that read what sequences gave them in an earlier transaction.
+/// Applications of a pool (by `application_name`) that read sequence values of an earlier transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
-    /// Counts the changes; what is looked at in steady state.
+    /// Number of changes; the only field read in steady state.
     version: AtomicU32,
     names: Mutex<Vec<Box<str>>>,
 }
@@ -36,7 +36,7 @@ impl Readers {
         names.len() >= APPLICATIONS_MAX || names.iter().any(|name| **name == *application)
     }
 
-    /// A client of this application has read.
+    /// Records that a client of this application has read.
     pub(crate) fn learn(&self, application: &str) {
         if self.has(application) {
             return;
@@ -49,41 +49,41 @@ impl Readers {
     }
 }
 
-/// What a client does with sequences.
+/// A client's use of sequences.
 #[derive(Debug, Default)]
 pub(crate) struct Use {
-    /// It may have moved one.
+    /// True if the client may have advanced a sequence.
     pub(crate) has_moved: bool,
-    /// Its application reads.
+    /// True if the client's application reads sequence values.
     pub(crate) reads: bool,
-    /// The rule of its pool at its last request.
+    /// Rule of the client's pool at its last request.
     policy: SequencePolicy,
-    /// [`Readers::version`] when that was found out.
+    /// [`Readers::version`] at which `reads` was determined.
     version: u32,
     trial: Trial,
 }
 
-/// The same for another process; a trial is over there.
+/// Use of sequences, exported to another process; a trial ends with the export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PortableUse {
     has_moved: bool,
-    /// Its application reads: the other process has to learn that, too.
+    /// True if the client's application reads; the other process must learn that too.
     pub(crate) reads: bool,
 }
 
-/// Whether a client's first move is followed by a read.
+/// Test if a client reads after it has advanced a sequence for the first time.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Trial {
-    /// It has moved one just now.
+    /// The client has just advanced a sequence.
     Due,
-    /// Nobody asks any more.
+    /// The trial has ended, or will not take place.
     Over,
     #[default]
     Untried,
 }
 
 impl Use {
-    /// The pool's rule, and what is known of the client's application by now.
+    /// Updates the pool's rule, and what is known of the client's application.
     #[inline]
     pub(crate) fn refresh(
         &mut self,
@@ -99,7 +99,7 @@ impl Use {
         }
     }
 
-    /// True if the client keeps its server when it moves a sequence.
+    /// True if the client keeps its server when it advances a sequence.
     #[inline]
     pub(crate) fn keeps_moved(&self) -> bool {
         match self.policy {
@@ -109,7 +109,7 @@ impl Use {
         }
     }
 
-    /// True if no server is kept for what sequences gave.
+    /// True if no client keeps its server for sequence values.
     #[inline]
     pub(crate) fn is_refused(&self) -> bool {
         self.policy == SequencePolicy::Refuse
@@ -129,8 +129,8 @@ impl Use {
         self.trial = Trial::Over;
     }
 
-    /// Records that the client may have moved a sequence on a server where others may have left values, or not. Only
-    /// without these can a read be right, so only then there is a trial.
+    /// Records that the client may have advanced a sequence. `is_foreign` is true if other clients may have left values
+    /// on the server. A trial takes place only without such values, since only then can a read be correct.
     pub(crate) fn moved(&mut self, is_foreign: bool) {
         if self.is_refused() {
             return;
@@ -141,7 +141,7 @@ impl Use {
         }
     }
 
-    /// Its next request is here, or nobody waits for that.
+    /// Ends a trial: the client's next request has arrived, or the pooler does not wait for it.
     #[inline]
     pub(crate) fn end_trial(&mut self) {
         if self.trial == Trial::Due {
@@ -172,14 +172,14 @@ impl Use {
         }
     }
 
-    /// Nothing of its session is left.
+    /// Resets the use of sequences after the session was discarded.
     pub(crate) fn forget(&mut self) {
         self.has_moved = false;
         self.end_trial();
     }
 }
 
-/// True if a text begins with a verb whose tag [`may_move`] knows.
+/// True if a text begins with a verb whose command tag [`may_move`] knows.
 fn may_insert(text: &[u8]) -> bool {
     let text = text.trim_ascii_start();
     [&b"INSERT"[..], b"COPY", b"MERGE"].iter().any(|verb| {
@@ -188,7 +188,7 @@ fn may_insert(text: &[u8]) -> bool {
     })
 }
 
-/// Whether a statement with this tag may have moved a sequence that its text does not name.
+/// True if a statement with this command tag may have advanced a sequence that its text does not name.
 #[inline]
 pub(crate) fn may_move(tag: &[u8]) -> bool {
     [&b"INSERT "[..], b"COPY ", b"MERGE "]

@@ -1,6 +1,8 @@
-//! The server role of a conversation after login: what one PostgreSQL connection owes, holds and was told.
+//! The server role of a conversation after login: the replies, the session state and the reported values of a
+//! PostgreSQL connection.
 //!
-//! Never knows a socket. [`crate::relay`] feeds it; [`Server::is_free`] is promise 1 of the design.
+//! A [`Server`] has no socket; [`crate::relay`] passes it the bytes. [`Server::is_free`] ensures that no client gets
+//! another client's replies.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,22 +24,22 @@ use crate::unnamed;
 
 mod asking;
 
-/// Codes of errors that wait to be counted; whoever passes on replies takes them after each receive.
+/// Maximum number of error codes that wait to be counted; the caller takes them after each receive.
 pub const ERRORS_MAX: usize = 64;
 
-/// Errors that interrupt a statement without saying anything against it: a cancel request that came late or from somebody
-/// else (also for a timeout that an earlier client set), and `lock_timeout`.
+/// Errors that interrupt a statement without being its fault. Causes are a cancel request that came late or from
+/// another client (also for a timeout that an earlier client set), and `lock_timeout`.
 pub(crate) const INTERRUPTS: [SqlState; 2] =
     [SqlState::QUERY_CANCELED, SqlState::LOCK_NOT_AVAILABLE];
 
-/// Behind the names of a Bind: no parameters and no formats.
+/// Rest of a Bind behind its names: no parameters and no formats.
 const NO_PARAMETERS: [u8; 6] = [0; 6];
 
-/// Times that a required request is sent again before the client hears of it. The settings of an earlier client may leave
-/// each of its statements a millisecond.
+/// Number of times a required request is sent again before the client gets the error. An earlier client's settings may
+/// leave each statement only a millisecond.
 pub(crate) const INTERRUPTED_MAX: u8 = 8;
 
-/// One server connection's side of the conversation.
+/// A server's side of the conversation.
 ///
 /// ```text
 ///            requests()                replies()
@@ -50,149 +52,152 @@ pub(crate) const INTERRUPTED_MAX: u8 = 8;
 pub struct Server {
     pub(crate) queue: Queue,
     pub(crate) status: TransactionStatus,
-    /// Nothing was sent since the last ReadyForQuery was read.
+    /// True if nothing was sent since the last ReadyForQuery was read.
     pub(crate) synced: bool,
-    /// An extended-protocol message was sent and no Sync since.
+    /// True if an extended-protocol message was sent and no Sync since.
     pub(crate) needs_sync: bool,
-    /// Bytes still to come of a server message that is passed on while it arrives.
+    /// Number of bytes still to come of a server message that is passed on while it arrives.
     pub(crate) owed: u64,
-    /// Whether those bytes are for the client.
+    /// True if those bytes are for the client.
     pub(crate) owed_forward: bool,
-    /// A FATAL was read: the end of the connection follows.
+    /// True if a FATAL was read; the end of the connection follows.
     pub(crate) dying: bool,
-    /// Errors in answer to our own requests are of no consequence (cleaning up, waiting for a late cancel).
+    /// True if errors in answer to our own requests are ignored (cleaning, waiting for a late cancel).
     pub(crate) tolerant: bool,
     pub(crate) prepared: Prepared,
-    /// The number of the unnamed statement that it holds once everything sent was processed.
+    /// Serial of the unnamed statement that the server has once everything sent was processed.
     pub(crate) unnamed: u64,
-    /// The same as far as the server has answered.
+    /// Serial of the unnamed statement as far as the server has answered.
     pub(crate) unnamed_confirmed: u64,
-    /// The batch of a Parse of ours for it that an error may skip.
+    /// Batch with a Parse of ours for the unnamed statement that an error may skip.
     pub(crate) unnamed_unsure: Option<u64>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) reported: Arc<Reported>,
     defaults: Arc<Reported>,
-    /// A text on its way may have changed settings that count for planning, for the rest of its transaction.
+    /// True if a text in flight may have changed settings that affect planning, for the rest of its transaction.
     pub(crate) plans_locally: bool,
-    /// What it has to be asked before it goes to anybody else.
+    /// Question for the server before it goes to another client.
     pub(crate) question: Question,
-    /// Code that the client is about to define, by which sessions may be changed.
+    /// Code that the client is about to define and that may change sessions.
     pub(crate) defines: Vec<Definition>,
-    /// A question that the server did not answer: it is put again after the next transaction.
+    /// Question that the server did not answer; asked again after the next transaction.
     pub(crate) unanswered: Option<Box<Question>>,
-    /// Times that the server has interrupted the question under way.
+    /// Number of times the server has interrupted the present question.
     pub(crate) questions_interrupted: u8,
-    /// Questions on their way, with what was answered so far; boxed, since few sessions have any.
+    /// Questions in flight, with the answers so far; boxed, since few sessions have any.
     pub(crate) asked: VecDeque<Box<(Question, Answer)>>,
-    /// Statements bound since the last Sync.
+    /// Number of statements bound since the last Sync.
     pub(crate) bound: u32,
-    /// More than one client has used it.
+    /// True if more than one client has used the server.
     pub(crate) has_past: bool,
-    /// The client has discarded all, so its start-up values have to be set behind its batch.
+    /// True if the client has run DISCARD ALL, so its start values must be set behind its batch.
     pub(crate) discards: bool,
-    /// True if a statement may be there under the name of [`crate::statement::Registry::taken`].
+    /// True if a statement may exist under the name of [`crate::statement::Registry::taken`].
     pub(crate) has_taken: bool,
-    /// The DISCARD ALL that was the client's last message but one.
+    /// State of the DISCARD ALL that was the client's last message but one.
     pub(crate) discard: Discard,
-    /// True if the client's last query begins as a statement about data, and its text was not read to the end.
+    /// True if the client's last query begins like a statement about data, and its text was not read to the end.
     pub(crate) has_unread_end: bool,
-    /// Reads the rest of a text about data that passes by in pieces.
+    /// Reader for the rest of a text about data that passes in pieces.
     pub(crate) pieces: Option<Box<Pieces>>,
-    /// True if the client has run a text that was not read, which may have reset what the client began with.
+    /// True if the client has run a text that was not read, which may have reset its start values.
     pub(crate) ran_unread: bool,
-    /// Portals of the client whose statements reset something, with what sets its own values then.
+    /// Portals of the client whose statements reset settings, with the SQL that sets the client's values again.
     pub(crate) returning: Vec<(Box<[u8]>, Vec<String>)>,
-    /// The number of the client that used it last.
+    /// Number of the client that used the server last.
     pub(crate) user: u64,
-    /// Its own; 0: it has none.
+    /// Number of the server; 0 if it has none.
     number: u64,
-    /// Which lease of that client this was.
+    /// Number of that client's last lease of this server.
     pub(crate) lease: u64,
-    /// Its process id.
+    /// Process id of the server.
     pub(crate) process: u32,
-    /// What ends that it listens to what its client listens to elsewhere ([`crate::channels`]).
+    /// SQL that stops this server from listening on its client's behalf ([`crate::channels`]).
     pub(crate) lent: Option<Box<str>>,
-    /// What currval and lastval say may come from another client, or be older than what the client got elsewhere since.
+    /// True if `currval` and `lastval` may return another client's value, or one older than what the client got
+    /// elsewhere.
     pub(crate) has_foreign_sequences: bool,
-    /// The client has not yet done anything on this lease, but for beginning a transaction.
+    /// True if the client has done nothing on this lease yet, except begin a transaction.
     pub(crate) is_fresh: bool,
-    /// True if the client may have moved a sequence in this lease.
+    /// True if the client may have advanced a sequence on this lease.
     pub(crate) has_moved_sequence: bool,
-    /// The same for the transaction.
+    /// True if the client has done nothing in this transaction yet, except begin it.
     pub(crate) is_beginning: bool,
-    /// Nothing has been done on it since its sequences were discarded for the client.
+    /// True if the client has done nothing since its sequence values were discarded.
     pub(crate) is_emptied: bool,
-    /// It holds something that nothing takes away: it serves nobody else.
+    /// True if the session has state that can never be removed, so that no other client may use the server.
     pub(crate) spoiled: bool,
-    /// A ReadyForQuery for the client waits for what we ask on its behalf.
+    /// True if a ReadyForQuery for the client is held back until our request on its behalf is answered.
     pub(crate) owes_ready: bool,
-    /// A question that no statement gave a reason for found something.
+    /// True if a question that no statement gave a reason for found a change.
     pub(crate) found: bool,
-    /// Codes of the errors that the client was sent and that nobody has counted yet.
+    /// Codes of the errors that the client was sent and that were not counted yet.
     pub(crate) errors: Vec<Option<SqlState>>,
-    /// The batch under way.
+    /// Batch in progress.
     pub(crate) repeat: Repeat,
-    /// Required requests that the server has interrupted and that have to be sent again, in order.
+    /// Required requests that the server has interrupted and that must be sent again, in order.
     pub(crate) interrupted: Vec<(Duty, Box<Required>)>,
-    /// The statements of the fence that is on its way ([`Duty::Fence`]), as one text.
+    /// Statements of the fence in flight ([`Duty::Fence`]), as one text.
     pub(crate) fence: Option<Box<str>>,
-    /// A fence was interrupted, and its transaction has to be ended: `Some` duty of a Sync that has to be sent before that.
+    /// Set if a fence was interrupted and its transaction must be ended; the duty is that of a Sync to send before, if
+    /// any.
     pub(crate) broken_fence: Option<Option<Duty>>,
-    /// What it was asked before the client's next message, about the statement in that.
+    /// Comparison that the client's next message waits for.
     pub(crate) comparison: Option<Box<Comparison>>,
-    /// A statement of the transaction under way has changed roles or defaults of sessions.
+    /// True if a statement of the present transaction has changed roles or defaults for sessions.
     pub(crate) alters_roles: bool,
-    /// Definitions that the transaction under way has changed, and whether that is undone.
+    /// Definitions that the present transaction has changed or undone.
     pub(crate) definitions: Definitions,
-    /// Parameter types in the description that is under way, as ParameterDescription has them; empty: not known.
+    /// Parameter types of the description in progress, in the layout of ParameterDescription; empty if unknown.
     pub(crate) parameters: Vec<u8>,
-    /// A LOAD is on its way, and its success counts.
+    /// True if a LOAD is in flight whose success matters.
     pub(crate) may_load: bool,
-    /// It has statements under names of its client's.
+    /// True if the server has statements under its client's names.
     pub(crate) has_own_names: bool,
-    /// Longest message in bytes that it may send, by the rules of the last request.
+    /// Maximum length in bytes of a message from the server, by the rules of the last request.
     pub(crate) message_max: u32,
 }
 
-/// What a statement of the client returns is asked before the client's message may use it.
+/// Comparison of a statement's columns on the server with those that the client relies on.
 #[derive(Debug)]
 pub(crate) struct Comparison {
-    /// What the client's name stands for so far.
+    /// Statement that the client's name stands for so far.
     pub of: Arc<Statement>,
-    /// What takes its place if it returns the same; perhaps itself.
+    /// Statement that replaces it if the columns are the same; possibly the same statement.
     pub next: Arc<Statement>,
-    /// The server has said that it does.
+    /// True once the server has confirmed that the columns are the same.
     pub is_same: bool,
 }
 
-/// An Execute of DISCARD ALL, as long as no message follows it.
+/// State of an Execute of DISCARD ALL, until the next message follows it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Discard {
-    /// The server has been asked to answer it now.
+    /// The server has been asked to answer now.
     Asked,
-    /// The server has carried it out.
+    /// The server has completed it.
     Done,
     #[default]
     None,
     Sent,
 }
 
-/// What has to happen before a server whose client left can be used again.
+/// Steps needed before a server whose client left can be used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Abandoned {
-    /// The server is in the middle of a message that nobody will finish, or in a state that has no way out: close it.
+    /// Close the connection: a message is incomplete, or the session cannot be recovered.
     Close,
-    /// Read replies until [`Server::is_free`]; `running` says that a statement may be executing (worth a cancel).
+    /// Read replies until [`Server::is_free`].
     Drain {
-        /// Whether replies were owed before we added our own requests.
+        /// True if replies were owed before our own requests were added, so a statement may be running (worth a
+        /// cancel).
         running: bool,
     },
-    /// Nothing: it is free.
+    /// No steps: the server is free.
     Free,
 }
 
 impl Server {
-    /// A server that has just logged in and reported `reported`.
+    /// Creates a server that has just logged in and reported `reported`.
     pub fn new(reported: Arc<Reported>) -> Self {
         Self {
             queue: Queue::default(),
@@ -253,23 +258,21 @@ impl Server {
         }
     }
 
-    /// Queues a request of our own whose replies nobody sees, and writes it.
+    /// Sends a request of ours whose replies are dropped.
     ///
-    /// # Errors
-    /// If `sql` holds a NUL or is longer than PostgreSQL takes.
+    /// # Errors Fails if `sql` contains a NUL or is longer than PostgreSQL accepts.
     pub fn ask(&mut self, sql: &str, out: &mut Vec<u8>) -> Result<(), encode::EncodeError> {
         self.ask_for(sql, Duty::Swallow, out)
     }
 
-    /// As [`Server::ask`], but the replies, also an error, come out of [`crate::relay::replies`].
+    /// Sends a request like [`Server::ask`], but [`crate::relay::replies`] forwards its replies, including an error.
     ///
-    /// # Errors
-    /// As [`Server::ask`].
+    /// # Errors Same as [`Server::ask`].
     pub fn ask_aloud(&mut self, sql: &str, out: &mut Vec<u8>) -> Result<(), encode::EncodeError> {
         self.ask_for(sql, Duty::Forward, out)
     }
 
-    /// As [`Server::ask`], with another use of the replies.
+    /// Sends a request like [`Server::ask`], with another duty for its replies.
     pub(crate) fn ask_for(
         &mut self,
         sql: &str,
@@ -281,12 +284,11 @@ impl Server {
         Ok(())
     }
 
-    /// Sends a request of our own that has to succeed before anything that the client sends next may run: no message of the
-    /// client is passed on until the server has answered it ([`Queue::awaits_required`]). One that the server interrupts
-    /// ([`INTERRUPTS`]) is sent again; any other failure ends the client and the server connection.
+    /// Sends a request of ours that must succeed before anything of the client's may run. No message of the client is
+    /// passed on until the server has answered it ([`Queue::awaits_required`]). If the server interrupts it
+    /// ([`INTERRUPTS`]), it is sent again. Any other failure ends the client and the server connection.
     ///
-    /// # Errors
-    /// If `sql` holds a NUL or is longer than PostgreSQL takes.
+    /// # Errors Fails if `sql` contains a NUL or is longer than PostgreSQL accepts.
     pub(crate) fn require(
         &mut self,
         sql: String,
@@ -312,29 +314,29 @@ impl Server {
         Ok(())
     }
 
-    /// Sends what [`Server::has_to_repeat`] is about, but for batches of the client: required requests that the server has
-    /// interrupted; and a request whose answer tells that no earlier one is still to come.
+    /// Sends what [`Server::has_to_repeat`] requires, except batches of the client: required requests that the server
+    /// has interrupted, and an empty query whose reply proves that no earlier reply is outstanding.
     pub fn resume(&mut self, out: &mut Vec<u8>) {
         if !self.mend_fence(out) {
             return;
         }
         for (duty, required) in std::mem::take(&mut self.interrupted) {
-            // It was encoded before.
+            // Cannot fail: it was encoded before.
             let _ = self.require_again(duty, required, out);
         }
         if self.queue.is_in_doubt() {
-            // An empty query always fits.
+            // Cannot fail: an empty query fits.
             let _ = self.ask("", out);
         }
     }
 
-    /// After an interrupted fence: ends the batch and the transaction. False if an answer has to come first.
+    /// Ends the batch and the transaction after an interrupted fence. Returns false if a reply must come first.
     fn mend_fence(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(sync) = &mut self.broken_fence else {
             return true;
         };
         if let Some(duty) = sync.take() {
-            // Five bytes always fit.
+            // Cannot fail: five bytes fit.
             let _ = encode::sync(out);
             self.queue.expect(Expected::new(Kind::Sync, duty));
             self.needs_sync = false;
@@ -344,7 +346,7 @@ impl Server {
             return false;
         }
         if self.status != TransactionStatus::Idle {
-            // Should this be interrupted, too, it is sent again. A constant text fits.
+            // Sent again if it is interrupted too. Cannot fail to encode: a constant text fits.
             let _ = self.ask_for("ROLLBACK", Duty::Try, out);
             return false;
         }
@@ -352,11 +354,10 @@ impl Server {
         true
     }
 
-    /// Sends statements of our own in front of the client's next batch or query: in a transaction of their own, and without a
-    /// Sync, so that PostgreSQL skips what the client sends if one of them fails.
+    /// Sends statements of ours in front of the client's next batch or query. They form a transaction of their own,
+    /// without a Sync, so that PostgreSQL skips the client's messages if a statement fails.
     ///
-    /// # Errors
-    /// If one of them holds a NUL or is longer than PostgreSQL takes.
+    /// # Errors Fails if a statement contains a NUL or is longer than PostgreSQL accepts.
     pub(crate) fn put_fence(
         &mut self,
         statements: &[String],
@@ -391,10 +392,10 @@ impl Server {
         self.queue.expect(entry);
     }
 
-    /// Has the server answer to a fence now, where PostgreSQL would keep the answer for later: nothing of the client's
-    /// follows yet, or what comes next is `stalled` until then.
+    /// Makes the server answer a fence now, where PostgreSQL would delay the answer: the client has sent nothing after
+    /// the fence, or its next message is `stalled` until the answer.
     pub(crate) fn hear_of_fence(&mut self, stalled: bool, out: &mut Vec<u8>) {
-        // Five bytes always fit.
+        // Cannot fail: five bytes fit.
         if self.queue.ends_with_fence() {
             let _ = encode::sync(out);
             self.queue.expect(Expected::new(Kind::Sync, Duty::Fence));
@@ -417,25 +418,25 @@ impl Server {
         self.synced = false;
     }
 
-    /// Its process id, which notifications that were said on it show.
+    /// Sets the process id of the server, which its notifications contain.
     pub fn set_process(&mut self, pid: u32) {
         self.process = pid;
     }
 
-    /// The number of the client that used it last; 0 is nobody.
+    /// Number of the client that used the server last; 0 if there is none.
     pub fn user(&self) -> u64 {
         self.user
     }
 
-    /// Gives it a number from the same count as [`Client::set_number`]: the greater one came later.
+    /// Sets the server's number, from the same sequence as [`Client::set_number`]: the greater number is the later one.
     pub fn set_number(&mut self, number: u64) {
         self.number = number;
     }
 
-    /// Whether this client may do on it what it would do on a connection of its own. What others have used answers a few
-    /// things in another way ([`crate::relay::wants_new`]); and where whatever is created is temporary, PostgreSQL tells
-    /// whether the session has had temporary objects before. One that nobody has used, but that was there before the client
-    /// came, has been counted as a session before.
+    /// True if the server answers this client like a connection of its own would. A server that others have used
+    /// answers a few statements differently ([`crate::relay::wants_new`]). Where every new object is temporary,
+    /// PostgreSQL shows if the session has had temporary objects before. An unused server that is older than the client
+    /// counted as a session before the client came.
     #[inline]
     pub fn suits(&self, client: &Client) -> bool {
         let is_own = self.user == client.number && !self.has_past;
@@ -443,14 +444,14 @@ impl Server {
         is_own || is_new || !client.wants_new_server()
     }
 
-    /// Whether it holds something that nothing takes away, so that it can serve nobody else.
+    /// True if the session has state that can never be removed, so that no other client may use the server.
     pub fn is_spoiled(&self) -> bool {
         self.spoiled
     }
 
-    /// The client is gone: makes the server finish what it began, in `out`.
+    /// Makes the server finish or roll back what its client, which has left, began. Writes the requests to `out`.
     pub fn abandon(&mut self, client: &Client, out: &mut Vec<u8>) -> Abandoned {
-        // A required request was taken back: the session is not what `settings` says.
+        // A required request was taken back: the session's settings differ from `settings`.
         let lost = self.dying || self.queue.is_lost() || !self.interrupted.is_empty();
         if lost || client.is_sending_to_server() || self.queue.copy() == CopyState::Both {
             return Abandoned::Close;
@@ -460,8 +461,8 @@ impl Server {
         self.comparison = None;
         let running = !self.queue.is_empty();
         if running {
-            // What is running may be, or may yet become, a COPY that waits for data and takes no Sync. At any other
-            // time both messages are harmless.
+            // A COPY that waits for data and ignores Sync may be running, or may start yet. At other times both
+            // messages are harmless.
             if encode::copy_fail(out, b"the client left during COPY").is_err() {
                 return Abandoned::Close;
             }
@@ -469,16 +470,16 @@ impl Server {
                 .expect(Expected::new(Kind::CopyEnd, Duty::Swallow));
         }
         if self.needs_sync {
-            // A Sync alone would commit what the client never asked to be committed (hazard COR-02).
+            // A lone Sync would commit what the client never asked to commit (hazard COR-02).
             let _ = self.ask("ROLLBACK", out);
         }
         if running || self.needs_sync || !self.synced || self.queue.is_skipping() {
-            // Five bytes always fit.
+            // Cannot fail: five bytes fit.
             let _ = encode::sync(out);
             self.queue.expect(Expected::new(Kind::Sync, Duty::Swallow));
             self.needs_sync = false;
             self.synced = false;
-            // An answer that is not just one more ReadyForQuery, so that no earlier one can be still to come.
+            // A reply that is more than a ReadyForQuery proves that no earlier one is outstanding.
             let _ = self.ask("", out);
         }
         if self.is_quiet_and_synced() && !self.roll_back(out) {
@@ -487,13 +488,13 @@ impl Server {
         Abandoned::Drain { running }
     }
 
-    /// After the replies to [`Server::abandon`] were read: ends an open transaction. False if there is none.
+    /// Ends an open transaction after the replies to [`Server::abandon`] were read. Returns false if there is none.
     pub fn roll_back(&mut self, out: &mut Vec<u8>) -> bool {
         self.status != TransactionStatus::Idle && self.ask("ROLLBACK", out).is_ok()
     }
 
-    /// Whether its client has begun a batch in which nothing was bound, and all of it is answered: it would not notice if
-    /// that were a batch of its own (drivers flush a Parse, and bind in answer to it).
+    /// True if the client has begun a batch, has bound nothing in it, and has all replies. The client would not notice
+    /// if Weir ended that batch. Drivers flush a Parse and send the Bind after its reply.
     #[inline]
     pub fn has_open_batch(&self) -> bool {
         self.needs_sync
@@ -503,9 +504,9 @@ impl Server {
             && !self.dying
     }
 
-    /// Ends that batch; nobody sees the answer.
+    /// Ends that batch; the reply is dropped.
     pub fn end_batch(&mut self, out: &mut Vec<u8>) {
-        // Five bytes always fit.
+        // Cannot fail: five bytes fit.
         let _ = encode::sync(out);
         self.queue.expect(Expected::new(Kind::Sync, Duty::Swallow));
         self.needs_sync = false;
@@ -513,54 +514,55 @@ impl Server {
         self.repeat.forget();
     }
 
-    /// Gives back room that a burst of statements or a long pipeline took.
+    /// Frees memory that a burst of statements or a long pipeline took.
     pub fn give_back(&mut self) {
         self.queue.give_back();
         self.prepared.give_back();
     }
 
-    /// Asks something whose only purpose is to be answered: whatever was on its way (a cancel) has arrived by then.
+    /// Sends an empty query. When it is answered, everything sent before (a cancel) has arrived.
     pub fn ping(&mut self, out: &mut Vec<u8>) {
         self.tolerant = true;
-        // An empty query always fits.
+        // Cannot fail: an empty query fits.
         let _ = self.ask("", out);
     }
 
-    /// Errors in answer to our own requests count again: the server goes back to work.
+    /// Ends tolerance: errors in answer to our own requests count again, and the server can be used.
     pub fn settle(&mut self) {
         self.tolerant = false;
         self.errors = Vec::new();
     }
 
-    /// The codes of the errors that were passed on since the last call, at most [`ERRORS_MAX`]; `None` for one whose code
-    /// could not be read.
+    /// Takes the codes of the errors that were passed on since the last call, at most [`ERRORS_MAX`]. `None` stands for
+    /// a code that could not be read.
     pub fn take_errors(&mut self) -> Vec<Option<SqlState>> {
         std::mem::take(&mut self.errors)
     }
 
-    /// A message for the client has begun and not ended.
+    /// True if a message for the client has begun and not ended.
     pub fn is_mid_message(&self) -> bool {
         self.owed > 0 && self.owed_forward
     }
 
-    /// A FATAL was read: the connection is about to end.
+    /// True if a FATAL was read: the connection is about to end.
     pub fn is_dying(&self) -> bool {
         self.dying
     }
 
-    /// Promise 1: every owed reply has arrived, the last was ReadyForQuery `I`, and no message is half read.
+    /// True if every owed reply has arrived, the last was ReadyForQuery `I`, and no message is partly read. Only then
+    /// may another client get the server.
     #[inline]
     pub fn is_free(&self) -> bool {
         self.status == TransactionStatus::Idle && self.is_quiet_and_synced()
     }
 
-    /// As [`Server::is_free`], but perhaps inside a transaction.
+    /// Same as [`Server::is_free`], but possibly inside a transaction.
     pub fn is_quiet_and_synced(&self) -> bool {
         let is_done = self.synced && self.owed == 0 && !self.dying;
         is_done && self.queue.is_quiet() && !self.has_to_repeat()
     }
 
-    /// A batch, or a request of ours, has to be put to it again: [`crate::relay::requests`] has to be called, even without
+    /// True if a batch or a request of ours must be sent again: [`crate::relay::requests`] must be called, even without
     /// input.
     #[inline]
     pub fn has_to_repeat(&self) -> bool {
@@ -574,7 +576,7 @@ impl Server {
         self.queue.awaits_required() || self.queue.is_fence_followed() || is_interrupted
     }
 
-    /// True if all that the server has to do is to get the client's settings back, for a client that waits for nothing.
+    /// True if the server only has to get the client's settings back, and the client waits for nothing.
     pub fn is_only_resuming(&self) -> bool {
         let is_resuming = self.awaits_required() || self.broken_fence.is_some();
         is_resuming && !self.is_uncertain() && !self.owes_ready && !self.owes_client()
@@ -585,9 +587,9 @@ impl Server {
         self.is_fresh
     }
 
-    /// True if a cancel would hit a request of the client, which may be running. A query of our own is none (hazard
-    /// COR-27); other messages of ours belong to the client's batch, and PostgreSQL may have answered them without saying
-    /// so yet.
+    /// True if a cancel would hit a request of the client that may be running. A query of ours does not count (hazard
+    /// COR-27). Other messages of ours belong to the client's batch, and PostgreSQL may have answered them without
+    /// sending the reply yet.
     pub fn is_busy(&self) -> bool {
         match self.queue.front() {
             None => false,
@@ -599,8 +601,8 @@ impl Server {
         }
     }
 
-    /// True if the client asked nothing behind what runs now. Only then is a cancel of abandoned work safe: one that hits
-    /// the BEGIN of a pipeline would let the statement behind it commit by itself.
+    /// True if the client sent no further request behind the present one. Only then may abandoned work be cancelled. A
+    /// cancel that hits the BEGIN of a pipeline would let the statement behind it commit by itself.
     pub fn is_at_last_request(&self) -> bool {
         let ends = |entry: &&Expected| {
             entry.duty == Duty::Forward
@@ -609,7 +611,7 @@ impl Server {
         self.queue.iter().filter(ends).nth(1).is_none()
     }
 
-    /// True if an answer is owed to the client.
+    /// True if a reply is owed to the client.
     pub fn owes_client(&self) -> bool {
         self.queue.iter().any(|entry| entry.duty == Duty::Forward)
     }
@@ -620,38 +622,39 @@ impl Server {
         self.status
     }
 
-    /// The number of owed replies.
+    /// Number of owed replies.
     pub fn owed_replies(&self) -> usize {
         self.queue.len()
     }
 
-    /// How many statements it holds prepared.
+    /// Number of prepared statements on the server.
     pub fn prepared_count(&self) -> usize {
         self.prepared.len()
     }
 
-    /// The statements that it holds prepared once everything sent was processed, most recently used first.
+    /// Iterates over the statements prepared on the server once everything sent was processed, most recently used
+    /// first.
     pub fn prepared(&self) -> impl Iterator<Item = &Statement> {
         self.prepared.iter()
     }
 
-    /// What the server last reported.
+    /// Returns the values that the server last reported.
     pub fn reported(&self) -> &Arc<Reported> {
         &self.reported
     }
 
-    /// Replaces the reported values by an equal set that others share, so that comparing them is one pointer.
+    /// Replaces the reported values by an equal shared set, so that comparing them is one pointer comparison.
     pub fn share_reported(&mut self, shared: &Arc<Reported>) {
         debug_assert_eq!(*self.reported, **shared, "only equal sets are shared");
         self.reported = Arc::clone(shared);
     }
 
-    /// The parameter values that were set on it.
+    /// Returns the parameter values that were set on the server.
     pub fn settings(&self) -> &Arc<Settings> {
         &self.settings
     }
 
-    /// Our own reset query was run: nothing of a session is left, and nothing has to be asked.
+    /// Resets the session state after our reset query: nothing is left, and nothing has to be asked.
     pub fn was_reset(&mut self) {
         self.forget_session();
         self.has_own_names = false;
@@ -662,15 +665,15 @@ impl Server {
         self.discards = false;
     }
 
-    /// `DISCARD ALL` was run: nothing of a session is left.
+    /// Resets the session state after `DISCARD ALL`: nothing of the session is left.
     pub fn forget_session(&mut self) {
         self.forget_statements();
         self.settings = Arc::default();
         self.has_foreign_sequences = false;
     }
 
-    /// What takes statements away that bear names of the last client's, in front of whatever comes next; empty if there are
-    /// none.
+    /// Returns SQL that removes statements under the last client's names, to be sent before anything else; `None` if
+    /// there are none.
     #[inline]
     pub(crate) fn forget_own_names(&mut self) -> Option<&'static str> {
         if !std::mem::take(&mut self.has_own_names) {
@@ -680,28 +683,29 @@ impl Server {
         Some("DEALLOCATE ALL")
     }
 
-    /// `DEALLOCATE ALL` was run: what is left is what is on its way.
+    /// Updates the record of prepared statements after `DEALLOCATE ALL`: only those in flight are left.
     pub(crate) fn forget_statements(&mut self) {
         self.prepared.clear();
         self.recall_prepared();
     }
 
-    /// Whether a Parse of a statement that the server holds would succeed for certain: then the server need not be asked.
+    /// True if a Parse of a statement that the server has would certainly succeed, so that the server need not be
+    /// asked.
     pub(crate) fn would_parse(&self) -> bool {
         self.status != TransactionStatus::Failed && self.queue.is_plain()
     }
 
-    /// Whether a request of our own that comes next cannot be skipped.
+    /// True if the next request of ours cannot be skipped.
     pub(crate) fn is_clear(&self) -> bool {
         self.status != TransactionStatus::Failed && self.queue.is_clear()
     }
 
-    /// A value that the session has by default, as reported at login.
+    /// Returns the session's default for a parameter, as reported at login.
     pub fn default_of(&self, name: &str) -> Option<&str> {
         self.defaults.get(name)
     }
 
-    /// A request was refused before it was on its way.
+    /// Undoes a request that was refused before it was sent.
     pub(crate) fn take_back_refused(&mut self, entry: Expected, client: &mut Client) {
         if let Some(effect) = entry.unnamed {
             if effect.of_client {
@@ -716,12 +720,12 @@ impl Server {
         }
     }
 
-    /// After requests on their way were skipped: what the server will hold in the end.
+    /// Updates the server's final unnamed statement after requests in flight were skipped.
     pub(crate) fn recall_unnamed(&mut self) {
         self.unnamed = self.queue.last_unnamed().unwrap_or(self.unnamed_confirmed);
     }
 
-    /// After requests on their way were skipped: which statements the server will have in the end.
+    /// Updates the server's final prepared statements after requests in flight were skipped.
     pub(crate) fn recall_prepared(&mut self) {
         let changes = self.queue.iter().filter_map(|entry| {
             let statement = entry.statement.as_ref()?;
@@ -730,7 +734,7 @@ impl Server {
         self.prepared.recall(changes);
     }
 
-    /// Requests on their way (last first) will not be answered: takes back what they did to us and to the client's names.
+    /// Undoes skipped requests (last first): their effects on the server's records and on the client's names.
     pub(crate) fn take_back(
         &mut self,
         skipped: impl IntoIterator<Item = Expected>,

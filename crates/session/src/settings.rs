@@ -1,13 +1,13 @@
-//! Run-time parameters as a client asked for them, and as a server reports them.
+//! Run-time parameters: values that a client asked for, and values that a server reports.
 //!
-//! Two views are kept apart. [`Settings`] are explicit values (start-up packet, `options`, a `SET` that the server
-//! reported): what must follow a client from server to server. [`Reported`] is the set of ParameterStatus values: what a
-//! client has been told. Both are immutable and shared, so that "same as last time" is one pointer comparison.
+//! [`Settings`] are explicit values (start-up packet, `options`, a `SET` that the server reported), which must follow a
+//! client from server to server. [`Reported`] is the set of ParameterStatus values that a client has been told. Both
+//! are immutable and shared, so that comparing with the last set is one pointer comparison.
 
 use std::fmt::Write;
 
-/// Parameters whose value is a list of quoted names: `SET x TO 'a, b'` would make one name of it, so they go through
-/// `set_config` (PostgreSQL marks them `GUC_LIST_QUOTE`).
+/// Parameters whose value is a list of quoted names (PostgreSQL marks them `GUC_LIST_QUOTE`). They are set by
+/// `set_config`, since `SET x TO 'a, b'` would turn the list into one name.
 const QUOTED_LISTS: [&str; 5] = [
     "search_path",
     "temp_tablespaces",
@@ -16,7 +16,7 @@ const QUOTED_LISTS: [&str; 5] = [
     "unix_socket_directories",
 ];
 
-/// Reported parameters that no `SET` of a client can be replayed for: facts about the server or the identity.
+/// Reported parameters that no `SET` can restore: facts about the server or the identity.
 const FACTS: [&str; 7] = [
     "in_hot_standby",
     "integer_datetimes",
@@ -27,11 +27,11 @@ const FACTS: [&str; 7] = [
     "server_version_num",
 ];
 
-/// Who the session is, in the order in which it is taken on: a role is one of the session's user.
+/// Parameters of the session's identity, in the order in which they must be set: a role belongs to the session's user.
 const IDENTITY: [&str; 2] = ["session_authorization", "role"];
 
-/// Settings with which nothing is sent before a change of settings is confirmed: who the session is, and timeouts that may
-/// interrupt the change itself, which then is tried again.
+/// Settings that make a change of settings awaited, so that nothing is sent before it is confirmed. These are the
+/// session's identity, and timeouts that may interrupt the change itself, which is then tried again.
 const AWAITED: [&str; 5] = [
     "lock_timeout",
     "role",
@@ -40,22 +40,22 @@ const AWAITED: [&str; 5] = [
     "transaction_timeout",
 ];
 
-/// Parameters whose value may say only a part, and then keeps the rest of the one before: `DateStyle = ISO`.
+/// Parameters whose value may be partial and then keeps the rest of the previous value: `DateStyle = ISO`.
 const PARTIAL: [&str; 1] = ["datestyle"];
 
-/// One parameter: name (lower case in [`Settings`], as sent by the server in [`Reported`]) and value.
+/// A parameter: name (lower case in [`Settings`], as sent by the server in [`Reported`]) and value.
 pub type Parameter = (Box<str>, Box<str>);
 
 // === Settings ===
 
-/// Explicit parameter values that differ from what a fresh server connection has; sorted by name, names in lower case.
+/// Explicit parameter values that differ from those of a fresh server connection; sorted by name, names in lower case.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub struct Settings {
     values: Vec<Parameter>,
 }
 
 impl Settings {
-    /// From (name, value) pairs; the last value of a name wins, as in a start-up packet.
+    /// Creates settings from (name, value) pairs; the last value of a name wins, as in a start-up packet.
     pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut settings = Self::default();
         for (name, value) in pairs {
@@ -77,20 +77,20 @@ impl Settings {
         }
     }
 
-    /// Removes one value: back to the server's default.
+    /// Removes one value, which returns it to the server's default.
     pub fn unset(&mut self, name: &str) {
         if let Ok(at) = self.find(&name.to_ascii_lowercase()) {
             self.values.remove(at);
         }
     }
 
-    /// The value of a name (lower case).
+    /// Returns the value of a name (lower case).
     pub fn get(&self, name: &str) -> Option<&str> {
         let at = self.find(name).ok()?;
         self.values.get(at).map(|(_, value)| &**value)
     }
 
-    /// Just the values of these names (lower case).
+    /// Returns only the values of these names (lower case).
     pub(crate) fn only(&self, names: &[&str]) -> Self {
         let values = self.values.iter();
         let wanted = values.filter(|(name, _)| names.contains(&&**name));
@@ -99,12 +99,12 @@ impl Settings {
         }
     }
 
-    /// Whether no value differs from the server's defaults.
+    /// True if no value differs from the server's defaults.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// All values, sorted by name.
+    /// Iterates over all values, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().map(|(name, value)| (&**name, &**value))
     }
@@ -113,15 +113,15 @@ impl Settings {
         self.values.binary_search_by(|(have, _)| (**have).cmp(name))
     }
 
-    /// The statements that turn a server with `self` into one with `wanted`; empty if they are equal.
+    /// Returns the SQL that turns a server with `self` into one with `wanted`; empty if they are equal.
     ///
-    /// Everything is set by who logged in, since a role that was taken on may not be allowed to: roles are given back
-    /// first and taken on last.
+    /// All values are set by the login user, since a role may lack the privilege. So roles are reset first and set
+    /// last.
     pub fn statements_to(&self, wanted: &Self) -> String {
         self.changes_to(wanted).join(";")
     }
 
-    /// As [`Settings::statements_to`], one by one.
+    /// Returns the statements of [`Settings::statements_to`] one by one.
     pub(crate) fn changes_to(&self, wanted: &Self) -> Vec<String> {
         let mut changes = Vec::new();
         if self == wanted {
@@ -148,19 +148,20 @@ impl Settings {
         changes
     }
 
-    /// True if it says who the session is, or interrupts statements after a time: then changes of settings are awaited.
+    /// True if the settings contain the session's identity or a timeout that interrupts statements: changes are then
+    /// awaited.
     pub(crate) fn has_to_be_awaited(&self) -> bool {
         AWAITED.iter().any(|name| self.get(name).is_some())
     }
 
-    /// The statement that sets one value, for the session or for the transaction.
+    /// Returns the statement that sets one value, for the session or for the transaction.
     pub(crate) fn statement(name: &str, value: &str, is_local: bool) -> String {
         let mut sql = String::new();
         push_set(&mut sql, name, value, is_local);
         sql
     }
 
-    /// As [`Settings::statement`]; without a value, what sets the server's default.
+    /// Returns the statement that sets one value, or without a value the one that resets it to the server's default.
     pub(crate) fn statement_or_reset(name: &str, value: Option<&str>) -> String {
         match value {
             Some(value) => Self::statement(name, value, false),
@@ -172,7 +173,8 @@ impl Settings {
         }
     }
 
-    /// A statement for each value, in the order in which they can be set; with or without who the session is.
+    /// Returns a statement for each value, in the order in which they can be set; with or without the session's
+    /// identity.
     pub(crate) fn set_statements(&self, with_identity: bool) -> Vec<String> {
         let plain = self.plain();
         let identity = IDENTITY
@@ -184,7 +186,7 @@ impl Settings {
             .collect()
     }
 
-    /// All values but who the session is.
+    /// Iterates over all values except the session's identity.
     fn plain(&self) -> impl Iterator<Item = (&str, &str)> {
         self.iter()
             .filter(|(name, _)| !IDENTITY.iter().any(|identity| identity == name))
@@ -211,7 +213,7 @@ fn push_set(sql: &mut String, name: &str, value: &str, is_local: bool) {
     }
 }
 
-/// Each part of a dotted name is an identifier of its own.
+/// Appends a name; each part of a dotted name is quoted as an identifier of its own.
 fn push_name(sql: &mut String, name: &str) {
     for (i, part) in name.split('.').enumerate() {
         if i > 0 {
@@ -223,7 +225,7 @@ fn push_name(sql: &mut String, name: &str) {
     }
 }
 
-/// An escape string, so that the meaning does not depend on `standard_conforming_strings`.
+/// Appends an escape string, whose meaning does not depend on `standard_conforming_strings`.
 pub fn push_literal(sql: &mut String, value: &str) {
     sql.push_str("E'");
     for c in value.chars() {
@@ -237,27 +239,28 @@ pub fn push_literal(sql: &mut String, value: &str) {
 
 // === Reported ===
 
-/// Parameters that a server may report. PostgreSQL has 15 of these; the rest is for extensions, which may mark their own.
+/// Maximum number of parameters that a server may report. PostgreSQL has 15; the rest is for extensions, which may add
+/// their own.
 pub const REPORTED_NAMES_MAX: usize = 128;
 
-/// A server reports more parameters than [`REPORTED_NAMES_MAX`].
+/// Error: a server reports more parameters than [`REPORTED_NAMES_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the server reports more than {REPORTED_NAMES_MAX} parameters")]
 pub struct TooManyReported;
 
-/// ParameterStatus values in the order in which a server first sent them (the order in which clients see them).
+/// ParameterStatus values in the order in which the server first sent them, which is the order in which clients get
+/// them.
 ///
-/// Names are few (at most [`REPORTED_NAMES_MAX`]), so a search by comparing each is short.
+/// There are at most [`REPORTED_NAMES_MAX`] names, so a linear search is short.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Reported {
     values: Vec<Parameter>,
 }
 
 impl Reported {
-    /// Sets one value, keeping the place of a known name.
+    /// Sets one value; a known name keeps its place.
     ///
-    /// # Errors
-    /// If the name is new and there is no room for it; nothing is changed then.
+    /// # Errors Fails if the name is new and the limit is reached; nothing is changed then.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), TooManyReported> {
         let has_room = self.values.len() < REPORTED_NAMES_MAX;
         let known = self
@@ -272,7 +275,7 @@ impl Reported {
         Ok(())
     }
 
-    /// The value of a name, in any case.
+    /// Returns the value of a name, in any case.
     pub fn get(&self, name: &str) -> Option<&str> {
         let found = self
             .values
@@ -281,23 +284,23 @@ impl Reported {
         found.map(|(_, value)| &**value)
     }
 
-    /// All values in order.
+    /// Iterates over all values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// How many there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no values.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 }
 
-/// Whether a reported parameter is one that a client can set (rather than a fact about the server).
+/// True if a client can set this reported parameter, false if it is a fact about the server.
 pub fn is_settable(name: &str) -> bool {
     !FACTS.iter().any(|fact| fact.eq_ignore_ascii_case(name))
 }

@@ -1,9 +1,10 @@
-//! What goes out of one receive: mostly the very bytes that came in. Copies only when something is put in or left out.
+//! Output of one receive, mostly the same bytes that came in. Copies only if bytes are inserted or left out.
 //!
-//! The common case (a whole batch forwarded as it is) stays a sub-slice of the input, so that one receive becomes one
-//! send without a copy. The first insertion, or a gap in the middle, moves to a buffer that the caller reuses.
+//! In the common case a whole batch is forwarded unchanged. The output stays a slice of the input, so that one receive
+//! becomes one send without a copy. The first insertion, or a gap in the middle, moves the output to a buffer that the
+//! caller reuses.
 
-/// Collects output as a range of the input, or, once that is not possible, as bytes in a reused buffer.
+/// Output as a range of the input or, once that is impossible, as bytes in a reused buffer.
 ///
 /// The caller keeps ranges in ascending order and calls [`Splice::finish`] for the bytes to send.
 #[derive(Debug)]
@@ -16,7 +17,7 @@ pub struct Splice<'a> {
 }
 
 impl<'a> Splice<'a> {
-    /// Starts empty. `buffer` is cleared; its capacity is what makes the next call free of allocation.
+    /// Creates an empty splice. Clears `buffer`, but keeps its capacity, so that later calls need not allocate.
     pub fn new(input: &'a [u8], buffer: &'a mut Vec<u8>) -> Self {
         buffer.clear();
         Self {
@@ -28,7 +29,7 @@ impl<'a> Splice<'a> {
         }
     }
 
-    /// Forwards `input[from..to]`. Ranges outside of the input are cut to it.
+    /// Forwards `input[from..to]`. Clips the range to the input.
     #[inline]
     pub fn keep(&mut self, from: usize, to: usize) {
         if !self.copied {
@@ -46,7 +47,7 @@ impl<'a> Splice<'a> {
             .extend_from_slice(self.input.get(from..to).unwrap_or_default());
     }
 
-    /// The buffer to append bytes of our own to, after everything kept so far.
+    /// Returns the buffer, to append bytes of our own after everything kept so far.
     pub fn insert(&mut self) -> &mut Vec<u8> {
         if !self.copied {
             self.copy_what_is_kept();
@@ -54,7 +55,7 @@ impl<'a> Splice<'a> {
         self.buffer
     }
 
-    /// Whether nothing was kept or inserted.
+    /// True if nothing was kept or inserted.
     pub fn is_empty(&self) -> bool {
         if self.copied {
             self.buffer.is_empty()
@@ -63,7 +64,7 @@ impl<'a> Splice<'a> {
         }
     }
 
-    /// The bytes to send.
+    /// Returns the bytes to send.
     pub fn finish(self) -> &'a [u8] {
         if self.copied {
             self.buffer

@@ -1,13 +1,13 @@
-//! The few statements whose text is read here: `DEALLOCATE name`, which names a statement that we may have renamed, and
-//! those that take all names away.
+//! Parses the few statements whose text the session reads: `DEALLOCATE name`, whose name Weir may have replaced, and
+//! statements that remove all names.
 //!
-//! Read by PostgreSQL's lexical rules (manual, 4.1), never guessed: a text that is anything else, or only looks like it
-//! (comments, several statements, Unicode escapes), is left to the server as it is.
+//! The parser follows PostgreSQL's lexical rules (manual, 4.1) and never guesses. Any other text, or one that only
+//! looks similar (comments, several statements, Unicode escapes), goes to the server unchanged.
 
 use crate::client::NAME_MAX;
 
-/// Calls `found` with every word and quoted identifier in a text, as PostgreSQL may read it, and with more. False if there
-/// may be others: names behind Unicode escapes are not read.
+/// Calls `found` with every word and quoted identifier that PostgreSQL may see in a text, and possibly with others.
+/// Returns false if there may be more: names with Unicode escapes are not read.
 pub(crate) fn names_in(text: &[u8], found: &mut impl FnMut(&[u8])) -> bool {
     let is_part =
         |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || *byte >= 0x80;
@@ -17,11 +17,11 @@ pub(crate) fn names_in(text: &[u8], found: &mut impl FnMut(&[u8])) -> bool {
     {
         found(&word.to_ascii_lowercase());
         if !word.is_ascii() {
-            // In UTF-8; another encoding's letters are folded in few locales.
+            // Folded as UTF-8; few locales fold other encodings.
             found(String::from_utf8_lossy(word).to_lowercase().as_bytes());
         }
     }
-    // From each quote on: where a constant holds one, pairs are not what they seem.
+    // Tries each quote as a start: a quote inside a constant breaks the pairing.
     let quotes = text.iter().enumerate().filter(|(_, byte)| **byte == b'"');
     for (at, _) in quotes {
         found(&quoted_name(text.get(at + 1..).unwrap_or_default()));
@@ -31,7 +31,7 @@ pub(crate) fn names_in(text: &[u8], found: &mut impl FnMut(&[u8])) -> bool {
         .any(|letters| letters.eq_ignore_ascii_case(b"u&\""))
 }
 
-/// What follows a double quote, as far as PostgreSQL looks at a name.
+/// Returns the name behind a double quote, truncated like PostgreSQL's names.
 fn quoted_name(text: &[u8]) -> Vec<u8> {
     let mut name = Vec::new();
     let mut bytes = text.iter().peekable();
@@ -44,19 +44,19 @@ fn quoted_name(text: &[u8]) -> Vec<u8> {
     name
 }
 
-/// What a statement deallocates.
+/// Names that a statement deallocates.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Deallocated {
     /// `DEALLOCATE ALL` or `DISCARD ALL`.
     All,
-    /// `DEALLOCATE [PREPARE] name`, folded as PostgreSQL folds identifiers.
+    /// `DEALLOCATE [PREPARE] name`, with the name folded as PostgreSQL folds identifiers.
     One(Vec<u8>),
 }
 
-/// What a text deallocates, if it is one of these statements and nothing else.
+/// Returns what a text deallocates, if it is one of these statements and nothing else.
 pub(crate) fn deallocated(sql: &[u8]) -> Option<Deallocated> {
     let mut rest = sql;
-    // Nearly every statement is told apart by its first letter.
+    // The first character rules out nearly every statement.
     let first = *trim(rest).first()?;
     if !first.eq_ignore_ascii_case(&b'd') {
         return None;
@@ -71,7 +71,7 @@ pub(crate) fn deallocated(sql: &[u8]) -> Option<Deallocated> {
     }
 }
 
-/// Commands that return no rows, or always the same columns, or (EXECUTE, FETCH) what something else returns. Sorted.
+/// Commands that return no rows, always the same columns, or (EXECUTE, FETCH) the rows of another statement. Sorted.
 const FIXED: [&[u8]; 41] = [
     b"abort",
     b"alter",
@@ -116,8 +116,8 @@ const FIXED: [&[u8]; 41] = [
     b"vacuum",
 ];
 
-/// Whether a statement may return rows whose columns are its own: PostgreSQL refuses to run it when they are others by
-/// then.
+/// True if a statement may return rows with columns of its own, so that PostgreSQL refuses to run it after they have
+/// changed.
 pub(crate) fn may_return_rows(sql: &[u8]) -> bool {
     let rest = behind_comments(sql);
     let word = rest.iter().take_while(|byte| byte.is_ascii_alphabetic());
@@ -146,7 +146,7 @@ fn behind_comments(sql: &[u8]) -> &[u8] {
     }
 }
 
-/// Comments of this kind nest (manual, 4.1.5).
+/// Returns the end of a block comment; these nest (manual, 4.1.5).
 fn end_of_comment(sql: &[u8]) -> Option<usize> {
     let (mut depth, mut at) = (0_usize, 0);
     loop {
@@ -214,7 +214,7 @@ fn identifier(rest: &mut &[u8]) -> Option<Identifier> {
         return quoted_identifier(quoted, rest);
     }
     let is_start = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
-    // Letters beyond ASCII are folded by the server's locale; leave such names to it.
+    // The server's locale folds characters beyond ASCII; leave such names to the server.
     sql.first().filter(|first| is_start(first))?;
     let is_part = |byte: &&u8| is_start(byte) || byte.is_ascii_digit() || **byte == b'$';
     let len = sql.iter().take_while(is_part).count();
@@ -230,7 +230,7 @@ fn identifier(rest: &mut &[u8]) -> Option<Identifier> {
     Some(Identifier::Word(word.to_ascii_lowercase()))
 }
 
-/// What follows an opening double quote; a doubled one stands for itself.
+/// Parses the rest of a quoted identifier; a doubled quote stands for a quote.
 fn quoted_identifier<'a>(mut sql: &'a [u8], rest: &mut &'a [u8]) -> Option<Identifier> {
     let mut name = Vec::new();
     loop {

@@ -1,8 +1,8 @@
-//! What a client's session holds beyond a transaction, and how it is found out: the server is asked.
+//! Session state that outlives a transaction, and the questions to the server that find it.
 //!
-//! A statement that may change the state (see `weir_sql`) adds to a [`Question`]. When its transaction is over, and before
-//! the server goes to anybody else, the question is put to the server. Its [`Answer`] is the truth, whatever a ROLLBACK
-//! undid and whatever a function did: settings become the client's own and follow it, what cannot move pins it.
+//! A statement that may change the state (see `weir_sql`) adds to a [`Question`]. The server is asked after the
+//! transaction, before it goes to another client. Its [`Answer`] is authoritative, whatever a ROLLBACK undid or a
+//! function did. Settings are recorded for the client and follow it; state that cannot move pins it.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -14,23 +14,24 @@ use weir_wire::backend::DataRow;
 use crate::custom::{CustomNames, Known, is_custom};
 use crate::settings::{Settings, push_literal};
 
-/// More names than this in one question, and all settings are asked for.
+/// Maximum number of names in one question; with more, the question asks for all settings.
 const NAMES_MAX: usize = 16;
 
-/// More names than this in one question are not kept: the client keeps its server.
+/// Maximum number of names kept for one question; with more, the client keeps its server.
 const NAMES_KEPT_MAX: usize = 512;
 
-/// Settings that belong to a transaction, though `pg_settings` calls their source a session.
+/// Settings of a transaction, although `pg_settings` shows their source as `session`.
 const OF_TRANSACTIONS: [&str; 3] = [
     "transaction_deferrable",
     "transaction_isolation",
     "transaction_read_only",
 ];
 
-/// Settings that `pg_settings` shows to few, though a session can have them: who became somebody else may not see them.
+/// Settings that `pg_settings` hides from most roles. After a change of role they may be invisible although the session
+/// has them.
 const HIDDEN: [&str; 2] = ["dynamic_library_path", "session_preload_libraries"];
 
-/// What pins and can be asked about, each with the word that stands for it in the answer.
+/// Reasons to pin that a question can detect, each with its word in the answer.
 const ASKABLE: [(Reason, &str); 5] = [
     (Reason::AdvisoryLock, "lock"),
     (Reason::Cursor, "cursor"),
@@ -39,49 +40,49 @@ const ASKABLE: [(Reason, &str); 5] = [
     (Reason::TemporaryObject, "temporary"),
 ];
 
-/// All settings that the session has set by itself. Everything is qualified: the client's `search_path` is in force.
+/// Query for all settings made in the session. Names are qualified, since the client's `search_path` is in force.
 const ALL_SETTINGS: &str = "SELECT 's', name, setting FROM pg_catalog.pg_settings \
      WHERE source OPERATOR(pg_catalog.=) 'session'";
 
-/// Statements of the protocol.
+/// Query for statements that were prepared by the protocol.
 const STATEMENTS: &str =
     "SELECT 'n', name, '' FROM pg_catalog.pg_prepared_statements WHERE NOT from_sql";
 
-/// Custom settings to ask for, beside those in the question itself.
+/// Custom settings to ask for, in addition to those in the question itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Customs {
-    /// All that will be known by the time of the question.
+    /// All that are known when the question is sent.
     Known,
-    /// These.
+    /// These names.
     Asked(Arc<Known>),
 }
 
-/// What the server has to be asked when the transaction is over.
+/// Question for the server after the transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Question {
-    /// Settings that may have changed, by name.
+    /// Names of settings that may have changed.
     names: Vec<Box<str>>,
-    /// Any setting that the server lists may have changed. It does not list custom ones (`app.tenant`): these are found by
-    /// their names only.
+    /// True if any setting that the server lists may have changed. The server does not list custom settings
+    /// (`app.tenant`), which are found only by their names.
     all: bool,
-    /// Any custom setting may have changed: all names that were seen in the database are asked for.
+    /// Set if any custom setting may have changed: all names seen in the database are asked for.
     customs: Option<Customs>,
-    /// A setting may have changed whose name is not kept: the client keeps its server.
+    /// True if a setting may have changed whose name is not kept, so the client keeps its server.
     is_partial: bool,
-    /// `RESET ALL` by itself: no custom setting is left, whatever its name.
+    /// True after a lone `RESET ALL`: no custom setting is left, whatever its name.
     resets_all: bool,
-    /// What may have come or gone that pins.
+    /// Reasons to pin that may have come or gone.
     reasons: Reasons,
-    /// No statement gave a reason to ask.
+    /// True if no statement gave a reason to ask.
     is_check: bool,
-    /// Nothing is asked by this: the session is to report what it has counted.
+    /// True if the session must report its statistics; this is not a question.
     reports: bool,
-    /// Which of its statements the client has under their own names.
+    /// True if the question asks which statements the client has under their own names.
     statements: bool,
 }
 
 impl Question {
-    /// Everything that can be asked.
+    /// Returns a question for everything that can be asked.
     pub fn everything() -> Self {
         Self {
             all: true,
@@ -91,7 +92,7 @@ impl Question {
         }
     }
 
-    /// The same, though no statement gave a reason to ask: any change is a surprise.
+    /// Returns a question for everything that no statement gave a reason for: any change is unexpected.
     pub fn check() -> Self {
         Self {
             is_check: true,
@@ -99,39 +100,40 @@ impl Question {
         }
     }
 
-    /// Whether no statement gave a reason to ask.
+    /// True if no statement gave a reason to ask.
     pub fn is_check(&self) -> bool {
         self.is_check
     }
 
-    /// Whether there is nothing to ask.
+    /// True if there is nothing to ask.
     #[inline]
     pub fn is_nothing(&self) -> bool {
         !self.is_about_settings() && self.reasons.is_empty() && !self.reports
     }
 
-    /// Whether settings may have changed.
+    /// True if settings may have changed.
     pub fn is_about_settings(&self) -> bool {
         self.all || !self.names.is_empty()
     }
 
-    /// Whether it asks for all settings: those not in the answer are not set.
+    /// True if the question asks for all settings: those missing from the answer are not set.
     pub fn is_about_all_settings(&self) -> bool {
         self.all
     }
 
-    /// What it asks about that pins.
+    /// Returns the reasons to pin that the question asks about.
     pub fn reasons(&self) -> Reasons {
         self.reasons
     }
 
-    /// A statement with these effects was sent; `held` is what may keep the client on its server so far.
+    /// Adds the effects of a statement that was sent; `held` are the reasons that may keep the client on its server so
+    /// far.
     pub fn add(&mut self, effects: &Effects, held: Reasons) {
         self.all |= effects.asks.all;
         (effects.asks.names.iter()).for_each(|name| self.add_name(name));
         if effects.frees {
             self.reasons = union(self.reasons, held);
-            // What an EXECUTE did in the meantime was not asked about.
+            // Effects of an EXECUTE in the meantime were not asked about.
             if held.contains(Reason::Prepared) {
                 self.add_unseen();
             }
@@ -144,7 +146,7 @@ impl Question {
         self.reasons = union(self.reasons, effects.reasons);
     }
 
-    /// One setting may have changed.
+    /// Adds a setting that may have changed.
     pub fn add_name(&mut self, name: &str) {
         if self.names.iter().any(|known| **known == *name) {
             return;
@@ -157,33 +159,33 @@ impl Question {
         self.all |= self.names.len() > NAMES_MAX;
     }
 
-    /// Code that nobody has seen was run: it may have changed any setting.
+    /// Records that unseen code was run, which may have changed any setting.
     fn add_unseen(&mut self) {
         self.all = true;
         self.customs = Some(Customs::Known);
     }
 
-    /// `RESET ALL` was sent by itself, outside a transaction.
+    /// Records a lone `RESET ALL` outside a transaction.
     pub(crate) fn reset_all(&mut self) {
         self.resets_all = true;
     }
 
-    /// Code of which nobody knows what it sets was sent behind a `RESET ALL` that has not been answered.
+    /// Records that code with unknown settings was sent behind a `RESET ALL` that is not answered.
     pub(crate) fn forget_reset_all(&mut self) {
         self.resets_all = false;
     }
 
-    /// True if the session has no custom setting, whatever was not known of it before.
+    /// True if the session has no custom setting, even if some were unknown before.
     pub(crate) fn has_reset_all(&self) -> bool {
         self.resets_all
     }
 
-    /// True if a setting may have changed that it does not ask for.
+    /// True if a setting may have changed that the question does not ask for.
     pub(crate) fn is_partial(&self) -> bool {
         self.is_partial
     }
 
-    /// Asks for all of the other question, too, which was not answered.
+    /// Adds another question, which was not answered.
     pub(crate) fn join(&mut self, other: Self) {
         self.all |= other.all;
         other.names.iter().for_each(|name| self.add_name(name));
@@ -191,7 +193,7 @@ impl Question {
             self.customs = Some(Customs::Known);
         }
         self.is_partial |= other.is_partial;
-        // An error in between may have kept the other one's from its effect.
+        // An error in between may have prevented the effect of the other RESET ALL.
         self.resets_all = false;
         self.reasons = union(self.reasons, other.reasons);
         self.is_check &= other.is_check;
@@ -199,7 +201,7 @@ impl Question {
         self.statements |= other.statements;
     }
 
-    /// Settles which custom names it asks for, and tells the database's list of those that it has itself.
+    /// Fixes the custom names to ask for, and adds the question's own names to the database's list.
     pub(crate) fn settle(&mut self, names: &CustomNames, known: &Settings) {
         let of_settings = known.iter().map(|(name, _)| name);
         names.add(self.names.iter().map(|name| &**name).chain(of_settings));
@@ -210,34 +212,35 @@ impl Question {
         }
     }
 
-    /// Something that pins for this reason may have come or gone.
+    /// Records that state that pins for this reason may have come or gone.
     pub(crate) fn add_reason(&mut self, reason: Reason) {
         self.reasons.insert(reason);
     }
 
-    /// What the session has counted is to be reported.
+    /// Has the session report its statistics.
     pub(crate) fn report(&mut self) {
         self.reports = true;
     }
 
-    /// Statements of the protocol are asked for by name.
+    /// Adds the names of statements prepared by the protocol.
     pub(crate) fn add_statements(&mut self) {
         self.statements = true;
     }
 
-    /// Whether they are.
+    /// True if the question asks for statements prepared by the protocol.
     pub(crate) fn is_about_statements(&self) -> bool {
         self.statements
     }
 
-    /// Something has failed, so it is not known which of the names were set: only what the session really has counts.
+    /// Widens the question after an error: it is unknown which of the names were set, so only the session's real values
+    /// count.
     pub(crate) fn widen(&mut self) {
         self.all |= !self.names.is_empty();
         self.resets_all = false;
     }
 
-    /// The one statement that asks it. Its rows have three columns: what it is about (`s`: a setting, `p`: something that
-    /// pins, `n`: a statement, `r`: a report, which says nothing), a name, and a value. `known` is what was set before.
+    /// Returns the question as one SQL statement. Its rows have three columns: a kind (`s`: a setting, `p`: a reason to
+    /// pin, `n`: a statement, `r`: a report, which is ignored), a name, and a value. `known` are the settings before.
     pub(crate) fn sql(&self, known: &Settings) -> String {
         let mut sql = String::new();
         let mut ask = |part: &str| {
@@ -289,14 +292,14 @@ impl Question {
     }
 }
 
-/// Everything that can be asked about.
+/// Returns all reasons that a question can detect.
 fn askable() -> Reasons {
     let mut all = Reasons::default();
     ASKABLE.iter().for_each(|(reason, _)| all.insert(*reason));
     all
 }
 
-/// Both, as far as they can be asked about.
+/// Returns the union of both, limited to what a question can detect.
 fn union(one: Reasons, other: Reasons) -> Reasons {
     let mut both = Reasons::default();
     for (reason, _) in ASKABLE {
@@ -307,7 +310,7 @@ fn union(one: Reasons, other: Reasons) -> Reasons {
     both
 }
 
-/// The value of one setting, by a name that a client wrote.
+/// Returns a query for one setting, by a name that a client wrote.
 fn current(name: &str) -> String {
     let mut sql = String::from("SELECT 's', ");
     push_literal(&mut sql, name);
@@ -317,7 +320,7 @@ fn current(name: &str) -> String {
     sql
 }
 
-/// Whether the session holds something that pins, as the server can tell.
+/// Returns the SQL condition that is true if the session has state that pins for this reason.
 fn condition(reason: Reason) -> Option<&'static str> {
     Some(match reason {
         Reason::AdvisoryLock => {
@@ -329,8 +332,8 @@ fn condition(reason: Reason) -> Option<&'static str> {
         Reason::Prepared => {
             "EXISTS (SELECT 1 FROM pg_catalog.pg_prepared_statements WHERE from_sql)"
         }
-        // Whatever stands in a schema depends on it; 2615 is pg_namespace, by a number that never
-        // changes (pg_namespace.h).
+        // Every object in a schema depends on the schema. 2615 is the OID of pg_namespace, which never changes
+        // (pg_namespace.h).
         Reason::TemporaryObject => {
             "EXISTS (SELECT 1 FROM pg_catalog.pg_depend WHERE refclassid OPERATOR(pg_catalog.=) '2615' \
              AND refobjid OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema())"
@@ -341,21 +344,21 @@ fn condition(reason: Reason) -> Option<&'static str> {
 
 // === Answer ===
 
-/// What the server said so far.
+/// Answer of the server so far.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     settings: Vec<(Box<str>, Option<Box<str>>)>,
     reasons: Reasons,
-    /// Statements of the protocol.
+    /// Names of statements prepared by the protocol.
     pub(crate) statements: HashSet<Box<[u8]>>,
-    /// Something in it could not be read, or the server refused: nothing is known.
+    /// True if the answer could not be read, or the server refused: nothing is known.
     is_bad: bool,
-    /// That is because the server was interrupted.
+    /// True if the reason is an interrupt.
     is_interrupted: bool,
 }
 
 impl Answer {
-    /// One row. Values that are not UTF-8 (the client's encoding is another one) cannot be kept.
+    /// Reads one row. Values that are not UTF-8 (the client uses another encoding) cannot be kept.
     pub(crate) fn row(&mut self, body: &[u8]) {
         if self.take(body).is_none() {
             self.is_bad = true;
@@ -390,33 +393,33 @@ impl Answer {
         Some(())
     }
 
-    /// The server refused the question.
+    /// Records that the server refused the question.
     pub(crate) fn fail(&mut self) {
         self.is_bad = true;
     }
 
-    /// The server was interrupted while it answered: it may be asked again at once.
+    /// Records that the server was interrupted while it answered: the question may be asked again at once.
     pub(crate) fn interrupt(&mut self) {
         self.is_bad = true;
         self.is_interrupted = true;
     }
 
-    /// True if [`Answer::interrupt`] is why nothing is known.
+    /// True if nothing is known because of [`Answer::interrupt`].
     pub(crate) fn is_interrupted(&self) -> bool {
         self.is_interrupted
     }
 
-    /// What pins, out of what was asked.
+    /// Returns the reasons to pin that the server has confirmed.
     pub(crate) fn reasons(&self) -> Reasons {
         self.reasons
     }
 
-    /// Whether nothing is known.
+    /// True if nothing is known.
     pub(crate) fn is_bad(&self) -> bool {
         self.is_bad
     }
 
-    /// What the server has set, given what it had before. `user` is who logged in.
+    /// Returns the server's settings, given those before. `user` is the login user.
     pub(crate) fn of_server(&self, question: &Question, before: &Settings, user: &str) -> Settings {
         let mut settings = if question.is_about_all_settings() {
             before.only(&HIDDEN)
@@ -428,7 +431,7 @@ impl Answer {
         settings
     }
 
-    /// What belongs to the client: what it has set, else what it began with.
+    /// Returns the client's settings: those it has set, otherwise those it began with.
     pub(crate) fn of_client(
         &self,
         question: &Question,
@@ -449,7 +452,7 @@ impl Answer {
             Some(value) => settings.set(name, value),
             None => settings.unset(name),
         };
-        // A client that began with a role and has given it up is not back at its start.
+        // A client that began with a role and has reset it is not back at its start value.
         let is_default =
             |name: &str, value: &str| is_default(name, value, user) && startup.get(name).is_none();
         self.change(&mut settings, is_default, unset);
@@ -471,7 +474,7 @@ impl Answer {
     }
 }
 
-/// Nobody but who logged in.
+/// True if the value means the login user itself.
 fn is_default(name: &str, value: &str, user: &str) -> bool {
     match name {
         "role" => value == "none",
@@ -480,8 +483,8 @@ fn is_default(name: &str, value: &str, user: &str) -> bool {
     }
 }
 
-/// Whether settings were found that nobody knew of. PostgreSQL writes some values that a client began with in its own way
-/// (`5MB` is 5120 to it): that is none.
+/// True if the answer contains settings that were unknown. PostgreSQL writes some start values in its own form (5120
+/// for `5MB`); this does not count.
 pub(crate) fn surprises(known: &Settings, found: &Settings, startup: &Settings) -> bool {
     let is_new = |(name, value): (&str, &str)| match known.get(name) {
         Some(known) => known != value && startup.get(name) != Some(known),

@@ -1,8 +1,9 @@
-//! The unnamed prepared statement of a client, which has to survive a Sync as the manual says (55.2.3): on whatever
-//! server the client is by then.
+//! The unnamed prepared statement of a client, which must survive a Sync (manual, 55.2.3) on whatever server the client
+//! has.
 //!
-//! A client remembers its last one, and servers remember by a number whose they hold; a Bind on another server has the
-//! Parse put in front. What was sent but not yet answered is tentative, so that a skipped Parse changes nothing.
+//! A client keeps its last unnamed statement, and each server has the serial of the one it holds. Before a Bind on
+//! another server, Weir sends the Parse again. A definition that was sent but not answered is tentative, so that a
+//! skipped Parse changes nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,37 +12,37 @@ use weir_sql::Effects;
 
 use crate::statement::Statement;
 
-/// No statement.
+/// Serial for no statement.
 pub(crate) const NONE: u64 = 0;
 
-/// One definition: a number unique in the process ([`NONE`]: there is none), and the body of the Parse after the name
-/// (empty if it was too long to keep).
+/// Definition of the unnamed statement: a serial unique in the process ([`NONE`]: no statement), and the body of the
+/// Parse after the name (empty if it was too long to keep).
 #[derive(Debug, Default)]
 struct Definition {
     serial: u64,
     body: Vec<u8>,
     effects: Option<Arc<Effects>>,
-    /// The named statement of ours that stands for it (`prepare_unnamed_after`).
+    /// Named statement of ours that stands in for it (`prepare_unnamed_after`).
     stand_in: Option<Arc<Statement>>,
-    /// A server was asked about that since the client prepared it.
+    /// True if a server was asked about the stand-in since the client prepared the statement.
     is_used: bool,
 }
 
-/// See the module's page.
+/// Unnamed statement of a client, see the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Unnamed {
     confirmed: Definition,
     tentative: VecDeque<Definition>,
-    /// Reused, so that a Parse in steady state allocates nothing, nor do those of a pipeline.
+    /// Buffers for reuse, so that in steady state neither a Parse nor a pipeline of them allocates.
     spare: Vec<Vec<u8>>,
 }
 
-/// Buffers that a client keeps for its next pipeline, and the size up to which it does: together 4 KiB.
+/// Maximum number of buffers that a client keeps for its next pipeline, and their maximum size: 4 KiB in total.
 const SPARE_MAX: usize = 16;
 const SPARE_BYTES_MAX: usize = 256;
 
 impl Unnamed {
-    /// A Parse (or with [`NONE`], something that drops the statement) is on its way.
+    /// Records a Parse (or, with [`NONE`], a request that drops the statement) that is being sent.
     pub(crate) fn define(&mut self, serial: u64, body: &[u8], effects: Option<Arc<Effects>>) {
         let mut kept = self.spare.pop().unwrap_or_default();
         kept.clear();
@@ -55,25 +56,25 @@ impl Unnamed {
         });
     }
 
-    /// The newest one is on servers under a name of ours.
+    /// Records that a named statement of ours stands in for the newest definition.
     pub(crate) fn stand_in(&mut self, statement: &Arc<Statement>) {
         if let Some(newest) = self.tentative.back_mut() {
             newest.stand_in = Some(Arc::clone(statement));
         }
     }
 
-    /// The statement of ours that stands for the current one, if any does.
+    /// Returns the statement of ours that stands in for the current definition, if any.
     pub(crate) fn stands_in(&self) -> Option<&Arc<Statement>> {
         let current = self.tentative.back().unwrap_or(&self.confirmed);
         current.stand_in.as_ref()
     }
 
-    /// It is used: whether that is the first time since the client prepared it.
+    /// Marks the current definition as used. Returns true if this is the first use since the client prepared it.
     pub(crate) fn use_now(&mut self) -> bool {
         !std::mem::replace(&mut self.current_mut().is_used, true)
     }
 
-    /// That use has come to nothing.
+    /// Takes that use back: it had no effect.
     pub(crate) fn was_not_used(&mut self) {
         self.current_mut().is_used = false;
     }
@@ -82,7 +83,7 @@ impl Unnamed {
         self.tentative.back_mut().unwrap_or(&mut self.confirmed)
     }
 
-    /// One buffer stays whatever its size.
+    /// Keeps a buffer for reuse; one buffer is kept whatever its size.
     fn keep(&mut self, buffer: Vec<u8>) {
         let is_small = self.spare.len() < SPARE_MAX && buffer.capacity() <= SPARE_BYTES_MAX;
         if buffer.capacity() > 0 && (is_small || self.spare.is_empty()) {
@@ -90,7 +91,7 @@ impl Unnamed {
         }
     }
 
-    /// The oldest change on its way has taken effect.
+    /// Confirms the oldest change in flight.
     pub(crate) fn confirm(&mut self) {
         if let Some(next) = self.tentative.pop_front() {
             let old = std::mem::replace(&mut self.confirmed, next);
@@ -98,43 +99,44 @@ impl Unnamed {
         }
     }
 
-    /// The newest change was refused before it was on its way.
+    /// Removes the newest change, which was refused before it was sent.
     pub(crate) fn take_back(&mut self) {
         if let Some(refused) = self.tentative.pop_back() {
             self.keep(refused.body);
         }
     }
 
-    /// The oldest change on its way was skipped.
+    /// Removes the oldest change in flight, which was skipped.
     pub(crate) fn skip(&mut self) {
         if let Some(skipped) = self.tentative.pop_front() {
             self.keep(skipped.body);
         }
     }
 
-    /// The oldest change on its way failed: PostgreSQL drops the old statement before it looks at the new one.
+    /// Removes the oldest change in flight, which failed. PostgreSQL drops the old statement before it reads the new
+    /// one.
     pub(crate) fn fail(&mut self) {
         self.skip();
         self.confirmed = Definition::default();
     }
 
-    /// Whether there is none, and none was defined that could still turn out to hold.
+    /// True if there is no statement, and no definition in flight could still make one.
     pub(crate) fn is_none(&self) -> bool {
         self.confirmed.serial == NONE && self.tentative.iter().all(|next| next.serial == NONE)
     }
 
-    /// Whether a change is not answered yet.
+    /// True if a change is not answered yet.
     pub(crate) fn is_on_its_way(&self) -> bool {
         !self.tentative.is_empty()
     }
 
-    /// What running the current one may do to the session.
+    /// Returns the effects that running the current statement may have on the session.
     pub(crate) fn effects(&self) -> Option<&Arc<Effects>> {
         let current = self.tentative.back().unwrap_or(&self.confirmed);
         current.effects.as_ref()
     }
 
-    /// What holds once everything on its way has taken effect: number and body.
+    /// Returns serial and body of the statement once everything in flight has taken effect.
     pub(crate) fn current(&self) -> (u64, &[u8]) {
         let current = self.tentative.back().unwrap_or(&self.confirmed);
         (current.serial, &current.body)

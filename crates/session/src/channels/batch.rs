@@ -1,5 +1,7 @@
-//! A request of a client that is nothing but LISTEN and UNLISTEN: as a Query, or, one of them, as one batch of the
-//! extended protocol up to its Sync. Everything else is for a server.
+//! Recognises client requests that contain nothing but LISTEN and UNLISTEN.
+//!
+//! Such a request is a Query with any number of these statements, or a single statement sent as one batch of the
+//! extended protocol up to its Sync. Everything else goes to a server.
 
 use std::sync::Arc;
 
@@ -14,48 +16,48 @@ use crate::relay::{Rules, STATEMENTS_MAX, StatePolicy};
 use crate::statement::{Proven, Registry};
 use crate::unnamed;
 
-/// A longer message does not belong to such a request.
+/// Maximum length of a message in such a request; a longer message is something else.
 const MESSAGE_MAX: usize = 4096;
 
-/// ParameterDescription of no parameters.
+/// ParameterDescription with no parameters.
 const NO_PARAMETERS: [u8; 7] = [answer::PARAMETER_DESCRIPTION, 0, 0, 0, 6, 0, 0];
 
-/// What [`request`] found.
+/// Result of [`request`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Recognized<'i> {
-    /// So far it could become one; no server would answer it yet either.
+    /// Incomplete: it may still become such a request, and no server would answer it yet.
     More,
-    /// Something else.
+    /// Not such a request.
     Nothing,
-    /// The whole of a request.
+    /// A complete request.
     Request(Found<'i>),
 }
 
-/// A request to listen or to stop, in the bytes that a client sent.
+/// LISTEN or UNLISTEN requests found in a client's input.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Found<'i> {
-    /// Bytes of the input.
+    /// Length of the request in bytes of the input.
     pub consumed: usize,
-    /// What it asks for: at least one, in order.
+    /// LISTEN and UNLISTEN statements in order; at least one.
     pub requests: Vec<Request>,
-    /// The answers that come before its CommandComplete, or before its error.
+    /// Replies that precede its CommandComplete or its error.
     pub before: Vec<u8>,
     statement: Defined<'i>,
 }
 
-/// What becomes of the client's statements.
+/// Effect of the request on the client's prepared statements.
 #[derive(Debug, PartialEq, Eq)]
 enum Defined<'i> {
-    /// The unnamed one is dropped.
+    /// Drops the unnamed statement.
     Dropped,
-    /// It gets a name.
+    /// Defines a named statement: name and definition.
     Named(&'i [u8], &'i [u8]),
     Nothing,
-    /// It is prepared.
+    /// Defines the unnamed statement.
     Unnamed(&'i [u8], Arc<Effects>),
 }
 
-/// Looks whether what a client without a server sent is a request to listen or to stop.
+/// Checks if the input of a client without a server is a request to listen or to stop.
 #[must_use]
 pub fn request<'i>(
     client: &Client,
@@ -77,11 +79,11 @@ pub fn request<'i>(
 }
 
 impl Found<'_> {
-    /// Does to the client's statements what the request does.
+    /// Applies the request to the client's prepared statements.
     pub fn take(&self, client: &mut Client, registry: &mut Registry, proven: &Arc<Proven>) {
         match &self.statement {
             Defined::Named(name, definition) => {
-                // A server would take it: PostgreSQL looks nothing up for it.
+                // No server is needed: PostgreSQL looks nothing up when it parses LISTEN or UNLISTEN.
                 let settings = &client.settings;
                 let context = client.planned.context(settings, registry, proven);
                 let statement = registry.intern(context, definition);
@@ -105,7 +107,7 @@ impl Found<'_> {
     }
 }
 
-/// Why it is not one, or not yet.
+/// Reason why the input is not a request, or not a complete one.
 enum Stop {
     More,
     Nothing,
@@ -124,7 +126,7 @@ fn query<'i>(judge: &mut Judge, input: &'i [u8]) -> Result<Found<'i>, Stop> {
     })
 }
 
-/// Steps through the messages of a batch.
+/// Iterator over the messages of a batch.
 struct Steps<'i> {
     input: &'i [u8],
     at: usize,
@@ -145,7 +147,7 @@ impl<'i> Steps<'i> {
     }
 }
 
-/// `[Parse [Describe]] Bind [Describe] Execute Sync` of one statement.
+/// Parses `[Parse [Describe]] Bind [Describe] Execute Sync` of one statement.
 fn batch<'i>(
     client: &Client,
     judge: &mut Judge,
@@ -200,15 +202,15 @@ fn batch<'i>(
     })
 }
 
-/// A Parse of a request to listen or to stop.
+/// Parse message of a LISTEN or UNLISTEN.
 struct Parsed<'i> {
     name: &'i [u8],
     definition: &'i [u8],
     effects: Arc<Effects>,
 }
 
-/// What a Parse prepares; none if it is no Parse. Not worth waiting for the rest if it prepares something else, or under a
-/// name that is taken.
+/// Returns the Parse in this message, or `None` if the message is not a Parse. Fails at once, without waiting for the
+/// rest of the batch, if the statement does something else or its name is taken.
 fn parsed<'i>(
     client: &Client,
     judge: &mut Judge,
@@ -239,7 +241,8 @@ fn parsed<'i>(
     }))
 }
 
-/// What a text does that could be such a request; nearly every other is told apart by its first letters.
+/// Returns the effects of a text that may be LISTEN or UNLISTEN. The first word rules out nearly every other text
+/// without judging it.
 fn judged(judge: &mut Judge, sql: &[u8]) -> Result<Arc<Effects>, Stop> {
     let start = sql.trim_ascii_start();
     let is_verb = |verb: &[u8]| {
@@ -253,7 +256,7 @@ fn judged(judge: &mut Judge, sql: &[u8]) -> Result<Arc<Effects>, Stop> {
     judge.effects(sql, true).ok_or(Stop::Nothing)
 }
 
-/// What a statement does that the client has.
+/// Returns the effects of a statement that the client has prepared.
 fn prepared(
     client: &Client,
     judge: &mut Judge,
@@ -272,14 +275,13 @@ fn prepared(
     statement.effects(judge).ok_or(Stop::Nothing)
 }
 
-/// The statement in a Bind without values, for the unnamed portal.
+/// Returns the statement name of a Bind that has no parameter values and uses the unnamed portal.
 fn bound<'i>(frame: &Frame<'i>) -> Result<&'i [u8], Stop> {
     if frame.header.tag != tag::BIND {
         return Err(Stop::Nothing);
     }
     let bind = frontend::Bind::parse(frame.body).map_err(|_| Stop::Nothing)?;
-    // Formats of no values, perhaps one for all of them, then no values; the formats of a result that does not exist are of
-    // no consequence.
+    // No format codes or a single one, then no values. Result formats do not matter, since there is no result.
     let has_no_values = matches!(bind.rest, [0, 0, 0, 0, ..] | [0, 1, 0, 0 | 1, 0, 0, ..]);
     if !bind.portal.is_empty() || !has_no_values {
         return Err(Stop::Nothing);
@@ -293,7 +295,7 @@ fn describes(frame: &Frame<'_>, kind: Kind, name: &[u8]) -> bool {
             .is_ok_and(|describe| describe.kind == kind && describe.name == name)
 }
 
-/// An answer that is nothing but its tag.
+/// Appends a reply that consists of a tag only.
 fn complete(out: &mut Vec<u8>, tag: u8) {
     out.extend_from_slice(&[tag, 0, 0, 0, 4]);
 }

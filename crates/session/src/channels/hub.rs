@@ -1,9 +1,9 @@
-//! Who listens to what, and the conversation with the one server connection that listens for them.
+//! Subscribers of each channel, and the conversation with the server connection that listens for them.
 //!
-//! A client hears exactly what was committed after it asked to listen and before it asked to stop. Both ends are found
-//! by a question that the server answers in between: it sends all that it knows to be committed before it answers the
-//! next request, so what comes before the answer to a LISTEN is older than the LISTEN, and what comes before the answer
-//! to a question sent after an UNLISTEN is all that the client still has to hear.
+//! A client receives exactly the notifications committed after its LISTEN and before its UNLISTEN. The hub finds both
+//! limits by the server's replies: before PostgreSQL answers a request, it sends every notification that is committed
+//! by then. So notifications before the answer to a LISTEN are older than the LISTEN. Notifications before the answer
+//! to a query sent after an UNLISTEN are the last ones that the client receives.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -14,58 +14,59 @@ use weir_wire::frame::{Frame, FrameError, Side, frame};
 
 use super::{Channel, LEASES, Request, Seat, lease, statement};
 
-/// What the server said that has no place here.
+/// Protocol violation by the listening server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HubFault {
-    /// Not a message of a server.
+    /// Not a valid server message.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// A message whose body does not parse; the tag says which.
+    /// A message whose body does not parse, by tag.
     #[error("malformed message of type {0} from the listening server")]
     Malformed(u8),
-    /// A message that nothing was asked for, or a transaction that nobody began; the tag says which.
+    /// A message that answers no request, or a ReadyForQuery inside a transaction; by tag.
     #[error("unexpected message of type {0} from the listening server")]
     OutOfPlace(u8),
 }
 
-/// Clients of one lane. It grows in place unless a notification for it is on its way.
+/// Subscribers on one worker. Modified in place unless an undelivered notification shares the list.
 pub type Seats = Arc<Vec<Seat>>;
 
-/// What is to be told to clients, in this order.
+/// Event for clients, to be processed in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A NotificationResponse as it came, for clients of one lane.
+    /// Deliver a NotificationResponse, unchanged, to clients of one worker.
     Deliver {
-        /// Their worker.
+        /// Worker of the clients.
         lane: usize,
-        /// The whole message.
+        /// The complete message.
         message: Arc<[u8]>,
-        /// The clients.
+        /// Clients that receive it.
         to: Seats,
     },
-    /// A request was carried out.
+    /// The client's request succeeded.
     Done(Seat),
-    /// Everything was told that was committed before this client asked for it ([`Hub::flush`]).
+    /// The client has all notifications that were committed before its [`Hub::flush`].
     Flushed(Seat),
-    /// What this server process says from here on is said for that client, as long as it has it.
+    /// From here on, notifications of the server process with this pid are this client's, as long as it has that
+    /// server.
     Leased(Seat, u32),
-    /// The server refused it: the body of its ErrorResponse.
+    /// The server refused the client's request; body of its ErrorResponse.
     Refused(Seat, Box<[u8]>),
 }
 
-/// Who listens to one channel.
+/// Subscribers of one channel.
 #[derive(Debug, Default)]
 struct Listeners {
-    /// By lane, so that a notification costs two counters per lane and not one per client.
+    /// Subscribers by worker, so that a notification costs two reference counts per worker, not one per client.
     lanes: BTreeMap<usize, Seats>,
-    /// LISTENs that were asked for and not answered.
+    /// Number of LISTENs not yet answered.
     coming: usize,
-    /// The server has confirmed one.
+    /// True once the server has confirmed a LISTEN.
     is_listened: bool,
 }
 
-/// One question, and whom its answer concerns (nobody, once that client has left).
+/// A query sent to the server, and the client that waits for its answer; `None` if there is none or it has left.
 #[derive(Debug)]
 struct Asked {
     seat: Option<Seat>,
@@ -74,53 +75,54 @@ struct Asked {
 
 #[derive(Debug)]
 enum What {
-    /// Whether the connection lives.
+    /// Check that the connection is alive.
     Check,
-    /// Everything that is known by now is to be told.
+    /// Flush: wait for all notifications committed by now.
     Flush,
-    /// Nobody listens to this channel any more.
+    /// UNLISTEN a channel that has no subscribers left.
     Forget(Channel),
-    /// Marks of leases are to be heard.
+    /// LISTEN to the channel of lease marks.
     Leases,
-    /// They are not any more.
+    /// UNLISTEN the channel of lease marks.
     NoLeases,
     Request(Request),
 }
 
-/// One database's listeners.
+/// The subscribers of one database and its listening connection.
 ///
-/// Commands: [`Hub::request`], [`Hub::flush`], [`Hub::leave`], [`Hub::connected`], [`Hub::disconnected`], [`Hub::check`]. What the
-/// server sends goes to [`Hub::handle`]. After any of them drain [`Hub::poll`] and send [`Hub::take_output`].
+/// Commands: [`Hub::request`], [`Hub::flush`], [`Hub::leave`], [`Hub::connected`], [`Hub::disconnected`],
+/// [`Hub::check`]. Bytes from the server go to [`Hub::handle`]. After each of them, drain [`Hub::poll`] and send
+/// [`Hub::take_output`].
 ///
 /// ```text
 ///             request                     connected
 ///   (idle) ───────────► wants connection ──────────► up ───► is_idle: the connection can go
 ///      ▲                       │                      │
-///      └──── disconnected: everybody who listens or waits is named, and nobody is left
+///      └──── disconnected: returns every subscriber and waiting client, and forgets them
 /// ```
 ///
-/// **Invariant:** while the hub is up, the server listens to every channel in the table that is marked as listened, once
-/// everything on its way was processed; a client is in the table only if the server has confirmed it.
+/// **Invariant:** while the hub is up, the server listens to every channel that the table marks as listened, once it
+/// has processed everything sent to it. A client is in the table only if the server has confirmed its LISTEN.
 #[derive(Debug, Default)]
 pub struct Hub {
     channels: HashMap<Channel, Listeners>,
     seats: HashMap<Seat, HashSet<Channel>>,
-    /// Clients that wait for an answer.
+    /// Clients that wait for the answer to a request.
     askers: HashSet<Seat>,
-    /// Questions for which there is no connection yet.
+    /// Queries that wait for a connection.
     waiting: VecDeque<Asked>,
-    /// Questions that the server has to answer, oldest first.
+    /// Queries that the server has not answered, oldest first.
     asked: VecDeque<Asked>,
     is_up: bool,
-    /// The server tells marks of leases, or is about to: as long as there is a channel.
+    /// True if the server listens for lease marks, or has been asked to: as long as there is a channel.
     hears_leases: bool,
-    /// The error in answer to the oldest question.
+    /// Error in answer to the oldest query.
     error: Option<Box<[u8]>>,
-    /// The FATAL error that ends the connection.
+    /// FATAL error that ended the connection.
     last_words: Option<Box<[u8]>>,
-    /// The session is not as it was after its login.
+    /// True if the session differs from its state after login.
     is_changed: bool,
-    /// Answers so far, and how many there were at the last check.
+    /// Number of answers so far.
     answered: u64,
     answered_at_check: u64,
     events: VecDeque<Event>,
@@ -128,7 +130,7 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// A client asks for something. It has no other question on its way.
+    /// Requests LISTEN or UNLISTEN for a client, which must have no other request in progress.
     pub fn request(&mut self, seat: Seat, request: Request) {
         debug_assert!(!self.askers.contains(&seat), "one question at a time");
         let own = self.seats.get(&seat);
@@ -156,10 +158,10 @@ impl Hub {
         });
     }
 
-    /// A client wants to have heard what is committed by now: [`Event::Flushed`] comes behind it.
+    /// Asks for [`Event::Flushed`] once the client has every notification committed by now.
     pub fn flush(&mut self, seat: Seat) {
         if !self.is_up {
-            // It does not listen, or is about to be told that it does not.
+            // The client has no subscription, or is about to learn that it was lost.
             return self.events.push_back(Event::Flushed(seat));
         }
         self.ask(Asked {
@@ -168,7 +170,8 @@ impl Hub {
         });
     }
 
-    /// A client is gone, or wants to hear nothing more and waits for no answer. Unknown clients are nobody.
+    /// Removes a client that has left, or that wants no more notifications and waits for no answer. Ignores unknown
+    /// clients.
     pub fn leave(&mut self, seat: Seat) {
         if self.askers.remove(&seat) {
             let is_request =
@@ -193,7 +196,7 @@ impl Hub {
         }
     }
 
-    /// A client wants to hear nothing more of one channel, and waits for no answer.
+    /// Removes a client's subscription to one channel. The client waits for no answer.
     pub fn leave_channel(&mut self, seat: Seat, channel: &Channel) {
         let Some(own) = self.seats.get_mut(&seat) else {
             return;
@@ -207,13 +210,13 @@ impl Hub {
         self.unseat(channel, seat);
     }
 
-    /// Whether a connection is needed and there is none.
+    /// True if a connection is needed and there is none.
     #[must_use]
     pub fn wants_connection(&self) -> bool {
         !self.is_up && !self.waiting.is_empty()
     }
 
-    /// There is a connection, fresh and idle.
+    /// Starts to use a new, idle connection and sends the waiting queries.
     pub fn connected(&mut self) {
         debug_assert!(!self.is_up && self.asked.is_empty(), "one connection");
         self.is_up = true;
@@ -224,8 +227,8 @@ impl Hub {
         }
     }
 
-    /// The connection is gone or could not be had: nothing is heard any more, and these clients have to know it. Those
-    /// that only waited to have heard everything have.
+    /// Forgets all subscriptions after the connection was lost or could not be opened. Returns the clients that have
+    /// lost a subscription or a request. Clients that only waited for a flush get [`Event::Flushed`].
     pub fn disconnected(&mut self) -> Vec<Seat> {
         (self.is_up, self.hears_leases) = (false, false);
         self.channels.clear();
@@ -243,21 +246,21 @@ impl Hub {
         seats
     }
 
-    /// Whether nobody needs the connection: nobody listens and nothing is owed.
+    /// True if the connection is not needed: no subscribers, no queries waiting or unanswered.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.channels.is_empty() && self.asked.is_empty() && self.waiting.is_empty()
     }
 
-    /// The connection goes back, if [`Hub::is_idle`]; true if its session is as it was after its login.
+    /// Gives up the connection of an idle hub ([`Hub::is_idle`]). Returns true if the session is as it was after login.
     pub fn give_back(&mut self) -> bool {
         debug_assert!(self.is_idle(), "nobody listens on it");
         self.is_up = false;
         !self.is_changed
     }
 
-    /// Makes sure from time to time that the connection lives; false if the server has not answered anything that it was
-    /// asked before the last check.
+    /// Checks that the connection is alive; called periodically. Returns false if queries are unanswered and the server
+    /// has answered none since the last check.
     pub fn check(&mut self) -> bool {
         if !self.is_up {
             return true;
@@ -275,10 +278,9 @@ impl Hub {
         true
     }
 
-    /// What the server sent; returns how many bytes are dealt with.
+    /// Processes bytes from the server. Returns the number of bytes consumed.
     ///
-    /// # Errors
-    /// Something that has no place here: the connection cannot be used any more.
+    /// # Errors Fails on a protocol violation; the connection is then unusable.
     pub fn handle(&mut self, input: &[u8]) -> Result<usize, HubFault> {
         let mut at = 0;
         while let Some(frame) = frame(input.get(at..).unwrap_or_default(), Side::Backend)? {
@@ -288,28 +290,28 @@ impl Hub {
         Ok(at)
     }
 
-    /// What to tell clients next.
+    /// Takes the next event.
     pub fn poll(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// What to send to the server.
+    /// Takes the bytes to send to the server.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.output)
     }
 
-    /// The body of the FATAL error that ended the connection, if it ended with one.
+    /// Takes the body of the FATAL error that ended the connection, if there was one.
     pub fn take_last_words(&mut self) -> Option<Box<[u8]>> {
         self.last_words.take()
     }
 
-    /// How many channels anybody listens to or is about to.
+    /// Number of channels with a subscriber or an unanswered LISTEN.
     #[must_use]
     pub fn channel_count(&self) -> usize {
         self.channels.len()
     }
 
-    /// How many clients listen.
+    /// Number of clients with a subscription.
     #[must_use]
     pub fn seat_count(&self) -> usize {
         self.seats.len()
@@ -325,10 +327,10 @@ impl Hub {
             What::Forget(channel) => statement("UNLISTEN", channel, &mut sql),
             What::Leases => statement("LISTEN", LEASES, &mut sql),
             What::NoLeases => statement("UNLISTEN", LEASES, &mut sql),
-            // An empty query: its answer comes after everything that was committed before.
+            // An empty query: its answer follows every notification committed before.
             What::Check | What::Flush | What::Request(_) => {}
         }
-        // A name of at most 63 bytes without NUL fits.
+        // Cannot fail: the name has at most 63 bytes and no NUL.
         let _ = encode::query(&mut self.output, &sql);
         self.asked.push_back(asked);
     }
@@ -379,7 +381,7 @@ impl Hub {
         *place = Some(body.into());
     }
 
-    /// The oldest question is answered.
+    /// Processes the answer to the oldest query.
     fn ready(&mut self, body: &[u8]) -> Result<(), HubFault> {
         let status = backend::ReadyForQuery::parse(body)
             .map_err(|_| HubFault::Malformed(tag::READY_FOR_QUERY))?
@@ -389,7 +391,7 @@ impl Hub {
         let Asked { seat, what } = asked.ok_or(HubFault::OutOfPlace(tag::READY_FOR_QUERY))?;
         self.answered += 1;
         let error = self.error.take();
-        // It still listens, so nobody else may have it.
+        // The session still listens, so no other client may get this server.
         self.is_changed |= error.is_some() && matches!(what, What::Forget(_) | What::NoLeases);
         let request = match (what, seat) {
             (What::Request(request), _) => request,
@@ -418,7 +420,7 @@ impl Hub {
         Ok(())
     }
 
-    /// A LISTEN is answered, or will never be asked: `seat` listens from now on.
+    /// Records the answer to a LISTEN, or that it was never sent. `seat`, if any, is subscribed from now on.
     fn answer_listen(&mut self, channel: &Channel, seat: Option<Seat>, is_listened: bool) {
         let Some(listeners) = self.channels.get_mut(channel) else {
             debug_assert!(false, "a channel that is asked for is in the table");
@@ -435,7 +437,7 @@ impl Hub {
         self.drop_unused(channel);
     }
 
-    /// A client does not listen to this channel any more.
+    /// Removes a client from the subscribers of a channel.
     fn unseat(&mut self, channel: &Channel, seat: Seat) {
         let Some(listeners) = self.channels.get_mut(channel) else {
             return;
@@ -464,7 +466,7 @@ impl Hub {
         }
         if !self.is_up {
             if is_last {
-                // Nothing but the marks of leases.
+                // Only the LISTEN for lease marks can be left here.
                 self.waiting.clear();
             }
             return;

@@ -1,16 +1,18 @@
-//! Whose a notification is: a client knows its own by the process id in it, which has to be the number that it was given
-//! at login (`PQbackendPID`), not that of the server on which it was said.
+//! Attributes notifications to the client that sent them.
 //!
-//! PostgreSQL hands notifications out in the order of their commits. So, where a server goes from one client to another
-//! that listens, a mark is said on it in front of the new one's requests: on the connection that listens for all, what
-//! came from that process before the mark was said by others, and what comes behind it by the client, for as long as it
-//! has the server. It gives it back only when it has heard everything.
+//! A client recognises its own notifications by the process id in them. That id must be the one the client got at login
+//! (`PQbackendPID`), not the id of the server that ran the NOTIFY.
+//!
+//! PostgreSQL delivers notifications in the order of their commits. So when a server goes to another client that has
+//! subscriptions, Weir first sends a mark on it: a NOTIFY that names the new client. On the listening connection,
+//! notifications of that process before the mark belong to other clients. Those after it belong to the new client, as
+//! long as it has the server. The client releases the server only when it has received them all.
 
 use weir_wire::backend::NotificationResponse;
 
 use super::{LEASES, Seat, statement};
 
-/// The statement that is a mark.
+/// Returns the NOTIFY that is a mark for this client.
 pub(super) fn mark(seat: Seat) -> String {
     let mut sql = Vec::new();
     statement("NOTIFY", LEASES, &mut sql);
@@ -18,7 +20,7 @@ pub(super) fn mark(seat: Seat) -> String {
     format!("{}, '{lane}.{client}'", String::from_utf8_lossy(&sql))
 }
 
-/// Whose mark a notification is, if it is one.
+/// Returns the client that a mark names; `None` if the notification is no mark.
 pub(super) fn seat(notification: &NotificationResponse<'_>) -> Option<Seat> {
     if notification.channel != LEASES {
         return None;

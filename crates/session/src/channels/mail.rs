@@ -1,4 +1,4 @@
-//! Notifications for one client that may not be sent yet: it is in a transaction, or does not read.
+//! Queue of notifications for one client that may not be sent yet: the client is in a transaction, or does not read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use weir_wire::frame::{Side, frame};
 
 use super::Request;
 
-/// Limits of what waits for one client.
+/// Limits of a [`Mail`] queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes (`listen_queue_bytes`).
+    /// Maximum number of bytes (`listen_queue_bytes`).
     pub bytes: usize,
-    /// Notifications (`listen_queue_size`).
+    /// Maximum number of notifications (`listen_queue_size`).
     pub count: usize,
 }
 
-/// A limit that one more notification would break. The client is to be ended, since it would miss one.
+/// Limit that one more notification would exceed. The caller must end the client, which would miss a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Overflow {
     /// [`Limits::bytes`].
@@ -28,7 +28,7 @@ pub enum Overflow {
     Count,
 }
 
-/// See the module's page.
+/// Bounded queue of notifications, see the [module](self).
 ///
 /// **Invariant:** `bytes` is the sum of the lengths in `messages`.
 #[derive(Debug, Default)]
@@ -38,10 +38,9 @@ pub struct Mail {
 }
 
 impl Mail {
-    /// Adds one notification. Its bytes are shared by all clients that it is for.
+    /// Adds one notification. All its subscribers share the bytes.
     ///
-    /// # Errors
-    /// The limit that this would break; nothing is added then.
+    /// # Errors Returns the limit that the notification would exceed, and adds nothing.
     pub fn push(&mut self, message: &Arc<[u8]>, limits: Limits) -> Result<(), Overflow> {
         let bytes = self.bytes + message.len();
         if self.messages.len() >= limits.count {
@@ -55,7 +54,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Drops what the client does not listen to any more after this request.
+    /// Drops notifications of channels that this request unsubscribes from.
     pub fn forget(&mut self, request: &Request) {
         self.messages.retain(|message| match request {
             Request::Listen(_) => true,
@@ -66,25 +65,25 @@ impl Mail {
         self.bytes = self.messages.iter().map(|message| message.len()).sum();
     }
 
-    /// True if nothing waits.
+    /// True if no notifications wait.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// Number of notifications that wait.
+    /// Number of waiting notifications.
     #[must_use]
     pub fn len(&self) -> usize {
         self.messages.len()
     }
 
-    /// Sum of their lengths.
+    /// Total length of the waiting notifications in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes the first ones, in order, behind what is in `out`, until `max` bytes are reached. Returns their number.
+    /// Moves notifications to the end of `out`, in order, until `max` bytes are reached. Returns their number.
     pub fn take(&mut self, out: &mut Vec<u8>, max: usize) -> usize {
         let (before, mut count) = (out.len(), 0);
         out.reserve(self.bytes.min(max));
@@ -103,7 +102,7 @@ impl Mail {
     }
 }
 
-/// Channel of a NotificationResponse.
+/// Returns the channel of a NotificationResponse.
 fn channel_of(message: &[u8]) -> Option<&[u8]> {
     let frame = frame(message, Side::Backend).ok()??;
     let notification = NotificationResponse::parse(frame.body).ok()?;

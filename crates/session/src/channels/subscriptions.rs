@@ -1,4 +1,4 @@
-//! What one client listens to without a server of its own, and how that ends on a server that it has for something else.
+//! The channels that one client listens to through the hub, and UNLISTENs that it runs on its own server.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -7,59 +7,59 @@ use weir_sql::Effects;
 
 use super::{CHANNELS_MAX, Channel, Request, Seat, lease, statement};
 
-/// See the module's page.
+/// Subscriptions of one client, see the [module](self).
 #[derive(Debug, Default)]
 pub struct Subscriptions {
-    /// Confirmed.
+    /// Channels confirmed by the hub.
     channels: HashSet<Channel>,
-    /// Where the client is, for [`super::Hub`].
+    /// Address of the client for [`super::Hub`].
     seat: Option<Seat>,
     ready: Ready,
-    /// UNLISTENs that the client's own server has been sent and has not answered.
+    /// UNLISTENs sent to the client's own server and not answered.
     asked: VecDeque<Request>,
-    /// Those it has run in the transaction in progress.
+    /// UNLISTENs run in the transaction in progress.
     run: Vec<Request>,
-    /// Those it has committed within the text that it still runs.
+    /// UNLISTENs committed within the query text that is still running.
     committed: Vec<Request>,
-    /// Channels on which the client's own server has told something since the last statement was over, if the transaction
-    /// unlistens: it listens to them, so the transaction has listened to them again.
+    /// Channels of notifications that came from the client's own server since the last statement ended, if the
+    /// transaction unlistens. The server still listens to them, so the transaction must have listened to them again.
     heard: Vec<Channel>,
-    /// Those whose transaction was committed.
+    /// UNLISTENs whose transaction was committed.
     ended: Vec<Request>,
 }
 
-/// A ReadyForQuery outside of a transaction, which the client gets when it has heard all that was said before.
+/// State of a ReadyForQuery outside a transaction. It is held back until the client has all notifications sent before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Ready {
-    /// It is owed, and the client has heard all.
+    /// Owed, and the client has all notifications: send it.
     Due,
     /// None is owed.
     #[default]
     Told,
-    /// It is owed.
+    /// Owed, and held back until all notifications have been delivered.
     Waits,
 }
 
 impl Subscriptions {
-    /// How many channels it listens to.
+    /// Number of channels the client listens to.
     #[must_use]
     pub fn len(&self) -> usize {
         self.channels.len()
     }
 
-    /// Whether it listens to none.
+    /// True if the client listens to no channel.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.channels.is_empty()
     }
 
-    /// Whether it listens to this channel.
+    /// True if the client listens to this channel.
     #[must_use]
     pub fn contains(&self, channel: &[u8]) -> bool {
         self.channels.contains(channel)
     }
 
-    /// Whether a request would change nothing.
+    /// True if a request would change nothing.
     #[must_use]
     pub fn is_so(&self, request: &Request) -> bool {
         match request {
@@ -69,7 +69,7 @@ impl Subscriptions {
         }
     }
 
-    /// A request has been carried out.
+    /// Records that the hub has carried out a request.
     pub fn done(&mut self, request: &Request) {
         match request {
             Request::Listen(channel) => drop(self.channels.insert(Arc::clone(channel))),
@@ -78,25 +78,25 @@ impl Subscriptions {
         }
     }
 
-    /// Where the client is.
+    /// Sets the address of the client.
     pub fn sit(&mut self, seat: Seat) {
         self.seat = Some(seat);
     }
 
-    /// Whether the client waits for its ReadyForQuery until it has heard everything.
+    /// True if the client's ReadyForQuery is held back until it has all notifications.
     #[inline]
     #[must_use]
     pub fn is_behind(&self) -> bool {
         self.ready == Ready::Waits
     }
 
-    /// Whether it has not got its ReadyForQuery yet.
+    /// True if a ReadyForQuery is owed.
     #[must_use]
     pub fn is_owed_ready(&self) -> bool {
         self.ready != Ready::Told
     }
 
-    /// It has heard everything that was committed before. False if it was not waiting for that.
+    /// Records that the client has all notifications committed before. Returns false if it was not waiting for them.
     pub fn is_told(&mut self) -> bool {
         let was_behind = self.is_behind();
         if was_behind {
@@ -105,13 +105,13 @@ impl Subscriptions {
         was_behind
     }
 
-    /// A ReadyForQuery outside of a transaction has come.
+    /// Holds back a ReadyForQuery that came outside a transaction.
     pub(crate) fn fall_behind(&mut self) {
         debug_assert!(self.ready == Ready::Told, "nothing is read behind one");
         self.ready = Ready::Waits;
     }
 
-    /// Whether it is to be sent now.
+    /// Returns true, once, if the ReadyForQuery that was held back is to be sent now.
     pub(crate) fn take_due(&mut self) -> bool {
         let is_due = self.ready == Ready::Due;
         if is_due {
@@ -120,12 +120,13 @@ impl Subscriptions {
         is_due
     }
 
-    /// What to say on a server that comes from another client ([`lease`]).
+    /// Returns the mark to send on a server that was another client's ([`lease`]).
     pub(crate) fn mark(&self) -> Option<String> {
         self.seat.map(lease::mark)
     }
 
-    /// What makes a server listen to the same, and what makes it stop; None if a name is not UTF-8.
+    /// Returns the SQL that makes a server listen to these channels, and the SQL that stops it. `None` if there are no
+    /// channels or a name is not UTF-8.
     pub(crate) fn statements(&self) -> Option<(String, String)> {
         let of = |command: &str| {
             let mut sql = Vec::new();
@@ -139,19 +140,20 @@ impl Subscriptions {
         Some((of("LISTEN")?, of("UNLISTEN")?))
     }
 
-    /// UNLISTENs that took effect on the client's own server since the last call: they hold here too.
+    /// Takes the UNLISTENs that took effect on the client's own server since the last call. They must be applied here
+    /// too.
     pub fn take_ended(&mut self) -> Vec<Request> {
         std::mem::take(&mut self.ended)
     }
 
-    /// A statement with these effects goes to the client's own server.
+    /// Records the UNLISTENs of a statement that is sent to the client's own server.
     pub(crate) fn note(&mut self, effects: &Effects) {
         let room = CHANNELS_MAX.saturating_sub(self.asked.len());
         let unlistens = effects.unlistens.iter().take(room);
         self.asked.extend(unlistens.map(Request::from_sql));
     }
 
-    /// The client's own server tells a notification. True if the client hears it on the connection that listens for all.
+    /// Records a notification from the client's own server. Returns true if the client gets it through the hub anyway.
     pub(crate) fn hears(&mut self, channel: &[u8]) -> bool {
         let Some(known) = self.channels.get(channel) else {
             return false;
@@ -163,47 +165,47 @@ impl Subscriptions {
         true
     }
 
-    /// A statement on the client's own server is over. Notifications of its transaction come behind it, earlier ones have
-    /// come before.
+    /// Records the end of a statement on the client's own server. Notifications of its transaction follow later;
+    /// earlier ones came before.
     #[inline]
     pub(crate) fn statement_over(&mut self) {
         self.heard.clear();
     }
 
-    /// The client's own server has run an UNLISTEN of the client's. Those that it was sent are run in their order; one that
-    /// the text did not show is not among them.
+    /// Records that the client's own server has run an UNLISTEN. The server runs the UNLISTENs sent to it in order. One
+    /// that the text did not show is not among them.
     pub(crate) fn has_unlistened(&mut self) {
         self.run.extend(self.asked.pop_front());
     }
 
-    /// A COMMIT: a later ROLLBACK in the same text does not undo what came before.
+    /// Records a COMMIT: a later ROLLBACK in the same text does not undo the UNLISTENs before it.
     pub(crate) fn commit(&mut self) {
         self.committed.append(&mut self.run);
     }
 
-    /// A ROLLBACK of some kind: what was run before may be undone. To hear too much does less harm than to hear too little.
+    /// Records a ROLLBACK, which may undo UNLISTENs. Too many notifications do less harm than too few.
     pub(crate) fn undo(&mut self) {
         self.run.clear();
     }
 
-    /// An error: what was sent may not be run either.
+    /// Records an error: the UNLISTENs that were sent may not be run.
     pub(crate) fn doubt(&mut self) {
         self.undo();
         self.asked.clear();
     }
 
-    /// The client's own server has answered everything: the rest of what it was sent has not been run.
+    /// Records that the client's own server has answered everything; UNLISTENs not answered by then were never run.
     pub(crate) fn all_answered(&mut self) {
         self.asked.clear();
     }
 
-    /// DISCARD ALL was run, which no transaction takes back.
+    /// Records DISCARD ALL, which no transaction can undo.
     pub(crate) fn discard(&mut self) {
         self.ended.push(Request::UnlistenAll);
     }
 
-    /// The client's own server is outside of a transaction. A channel to which the transaction has listened again stays
-    /// here: what was said in it is heard once, on one connection, in its order.
+    /// Ends the transaction on the client's own server. A channel that the transaction has listened to again stays
+    /// subscribed here: its notifications come once, on one connection, in order.
     pub(crate) fn transaction_over(&mut self) {
         let heard = std::mem::take(&mut self.heard);
         self.commit();
@@ -267,13 +269,13 @@ mod tests {
         subscriptions.has_unlistened();
         subscriptions.transaction_over();
         assert_eq!(subscriptions.take_ended(), [named(b"a"), named(b"c")]);
-        // The last one was bound and never executed.
+        // The last UNLISTEN was bound and never executed.
         subscriptions.all_answered();
         subscriptions.note(&unlisten(&[unlisten_of(b"e")]));
         subscriptions.has_unlistened();
         subscriptions.transaction_over();
         assert_eq!(subscriptions.take_ended(), [named(b"e")]);
-        // No text showed this one.
+        // No text showed this UNLISTEN.
         subscriptions.has_unlistened();
         subscriptions.transaction_over();
         assert!(subscriptions.take_ended().is_empty());
@@ -290,7 +292,7 @@ mod tests {
             subscriptions.note(&self::unlisten(&[asked.clone(), unlisten(b"b")]));
             subscriptions.has_unlistened();
             subscriptions.has_unlistened();
-            // Said before the transaction.
+            // Sent before the transaction.
             assert!(subscriptions.hears(b"b"));
             subscriptions.statement_over();
             assert!(subscriptions.hears(b"a") && subscriptions.hears(b"a"));
@@ -299,7 +301,7 @@ mod tests {
             let ended = subscriptions.take_ended();
             let ends_b = |request: &Request| *request == Request::Unlisten(b"b".as_slice().into());
             assert!(!ended.is_empty() && ended.iter().all(ends_b), "{ended:?}");
-            // What is heard later is no part of that transaction.
+            // Later notifications are no part of that transaction.
             subscriptions.hears(b"a");
             subscriptions.note(&self::unlisten(&[asked]));
             subscriptions.has_unlistened();

@@ -1,4 +1,4 @@
-//! What errors, COPY and answers of our own do to the queue.
+//! Tests of the queue under errors, COPY and replies of our own.
 
 use super::*;
 
@@ -135,7 +135,7 @@ fn a_queue_that_owes_a_reply_copies_or_skips_is_not_quiet() {
 
 #[test]
 fn the_end_of_copied_out_data_is_not_taken_for_that_of_data_sent_ahead() {
-    // COPY t TO STDOUT; COPY t FROM STDIN, and the data of the second one sent at once.
+    // COPY t TO STDOUT; COPY t FROM STDIN, with the data of the second sent at once.
     let mut queue = queue(&[Kind::Query, Kind::CopyEnd]);
     queue.start_copy(CopyState::Out);
     queue.complete_copy();

@@ -1,5 +1,5 @@
-//! The reference page `docs/reference/errors.md`: one line per error that Weir itself sends, generated from the errors
-//! themselves, and what has become of each text of PgBouncer's.
+//! Generator of the reference page `docs/reference/errors.md`: one line per error of Weir, and what became of each of
+//! PgBouncer's texts.
 
 mod pgbouncer;
 mod samples;
@@ -52,7 +52,7 @@ that text; a part that varies is `…`.
 |---|---|
 ";
 
-/// What an error is about; the headings of the page in their order.
+/// Section of the page to which an error belongs. The sections are in the order of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Theme {
     Login,
@@ -88,14 +88,14 @@ impl Theme {
     }
 }
 
-/// What somebody who meets an error wants to know.
+/// Help for users who meet an error.
 struct Guide {
     theme: Theme,
     when: &'static str,
     what_to_do: &'static str,
 }
 
-/// The text of the page. The committed file equals it; a test compares them.
+/// Returns the text of the page. A test compares it with the committed file.
 fn reference_markdown() -> String {
     let mut out = INTRO.to_owned();
     let all = samples();

@@ -1,7 +1,8 @@
-//! `server_channel_binding`: when our SCRAM login to a server is tied to the TLS connection it runs over.
+//! `server_channel_binding`: decides when our SCRAM login to a server is bound to its TLS connection.
 //!
-//! The rules are libpq's (PostgreSQL manual 34.1.2, `channel_binding`), read strictly: what is required and cannot be
-//! had is an error, whatever way the server chose to go without it (hazard SEC-62, CVE-2025-49146, CVE-2026-54291).
+//! The rules are libpq's (PostgreSQL manual 34.1.2, `channel_binding`), read strictly. If binding is required and not
+//! possible, the login fails, whichever method the server chose instead (hazard SEC-62, CVE-2025-49146,
+//! CVE-2026-54291).
 
 use weir_auth::scram::{ChannelBinding, MECHANISM, MECHANISM_PLUS};
 
@@ -10,16 +11,16 @@ use super::LoginFault;
 /// `server_channel_binding`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BindingPolicy {
-    /// Never.
+    /// Never bind.
     Disable,
-    /// When the server offers it and its certificate gives a hash to bind to.
+    /// Bind if the server offers it and its certificate gives a hash to bind to.
     #[default]
     Prefer,
-    /// Always: a login without it fails, by whatever method.
+    /// Always bind: a login without channel binding fails, by whatever method.
     Require,
 }
 
-/// What a connection to a server runs over.
+/// Transport of a connection to a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Transport {
     /// Not encrypted.
@@ -41,7 +42,7 @@ impl Transport {
     }
 }
 
-/// Before anything is sent.
+/// Checks the transport before anything is sent.
 pub(super) fn check_transport(
     policy: BindingPolicy,
     transport: &Transport,
@@ -58,7 +59,7 @@ pub(super) fn check_transport(
     Err(LoginFault::ChannelBinding(why))
 }
 
-/// Before a password is sent by a method that binds to nothing.
+/// Checks the policy before a password is sent by a method without channel binding.
 pub(super) fn check_unbound_method(policy: BindingPolicy) -> Result<(), LoginFault> {
     if policy == BindingPolicy::Require {
         let why = "required, but the server asks for an authentication method without it";
@@ -67,7 +68,7 @@ pub(super) fn check_unbound_method(policy: BindingPolicy) -> Result<(), LoginFau
     Ok(())
 }
 
-/// When the server lets us in.
+/// Checks the policy when the server accepts the login.
 pub(super) fn check_welcome(policy: BindingPolicy, is_bound: bool) -> Result<(), LoginFault> {
     if policy == BindingPolicy::Require && !is_bound {
         let why = "required, but the server lets us in without it";
@@ -76,7 +77,7 @@ pub(super) fn check_welcome(policy: BindingPolicy, is_bound: bool) -> Result<(),
     Ok(())
 }
 
-/// Which of the server's mechanisms to name, and how to bind.
+/// Chooses one of the server's mechanisms and the kind of binding.
 pub(super) fn choose<'a>(
     policy: BindingPolicy,
     transport: &Transport,
@@ -88,7 +89,7 @@ pub(super) fn choose<'a>(
         offers_plus |= name == MECHANISM_PLUS.as_bytes();
     }
     if offers_plus && *transport == Transport::Plain {
-        // libpq sees an attack in this too: the encryption ended before it came to us.
+        // libpq also treats this as an attack: the encryption ended before it reached us.
         let why = "the server offers SCRAM-SHA-256-PLUS over a connection that is not encrypted";
         return Err(LoginFault::ChannelBinding(why));
     }
@@ -102,7 +103,7 @@ pub(super) fn choose<'a>(
             Err(LoginFault::ChannelBinding(why))
         }
         _ if !offers_unbound => Err(LoginFault::UnsupportedMechanisms),
-        // The server may learn that somebody took the better mechanism off its list.
+        // The server can detect if an attacker removed the stronger mechanism from its list.
         Some(_) => Ok((MECHANISM, ChannelBinding::Unused)),
         None => Ok((MECHANISM, ChannelBinding::None)),
     }

@@ -1,4 +1,4 @@
-//! Tests of our login to a server: whom we believe, and what we give away before we do.
+//! Tests of our login to a server: which servers we trust, and what we reveal before we do.
 
 use weir_auth::kdf::{ITERATIONS_MAX, derive};
 use weir_auth::scram::{MECHANISM, MECHANISM_PLUS, ScramServer};
@@ -42,7 +42,7 @@ fn verifier(password: &str) -> ScramVerifier {
     ScramVerifier::from_keys(&keys(password), SALT.to_vec(), ROUNDS)
 }
 
-/// One login, message by message.
+/// A login, message by message.
 struct Talk {
     login: ServerLogin,
     sent: Vec<u8>,
@@ -56,7 +56,7 @@ impl Talk {
         Ok(Self { login, sent })
     }
 
-    /// Hears one message of the server; derives what has to be derived. True when the login is done.
+    /// Processes a message of the server and derives keys if needed. Returns true when the login is done.
     fn hear(
         &mut self,
         encode: impl FnOnce(&mut Vec<u8>) -> Result<(), EncodeError>,
@@ -81,14 +81,14 @@ impl Talk {
         self.hear(|out| encode::ready_for_query(out, TransactionStatus::Idle))
     }
 
-    /// What was sent last: the body of a `p` message.
+    /// Returns the body of the last message sent, a `p` message.
     fn answer(&self) -> Vec<u8> {
         let message = frame(&self.sent, Side::Frontend).unwrap().unwrap();
         assert_eq!(message.header.tag, b'p');
         message.body.to_vec()
     }
 
-    /// The mechanism and the first message of the answer to AuthenticationSASL.
+    /// Returns the mechanism and the first message of the answer to AuthenticationSASL.
     fn initial(&self) -> (String, Vec<u8>) {
         let body = self.answer();
         let end = body.iter().position(|byte| *byte == 0).unwrap();
@@ -96,7 +96,7 @@ impl Talk {
         (name, body[end + 5..].to_vec())
     }
 
-    /// Goes through SCRAM with an honest server that knows `password` and shows `hash`.
+    /// Runs SCRAM with an honest server that knows `password` and shows `hash`.
     fn scram(&mut self, offer: &[&str], password: &str, hash: &[u8]) -> Result<(), LoginFault> {
         let names: Vec<_> = offer.iter().map(|name| name.as_bytes()).collect();
         self.hear(|out| encode::authentication_sasl(out, &names))?;
@@ -118,7 +118,7 @@ impl Talk {
     }
 }
 
-/// A whole login with a server that asks for SCRAM by this offer: whether it was bound.
+/// Logs in to a server that offers these SCRAM mechanisms. Returns the chosen mechanism and channel-binding flag.
 fn by_scram(
     policy: BindingPolicy,
     transport: Transport,
@@ -208,12 +208,12 @@ fn sec_62_required_binding_gives_no_password_away_and_trusts_nobody() {
             "{heard:?}"
         );
         assert!(talk.sent.is_empty());
-        // And there is no second try.
+        // There is no second attempt.
         assert_eq!(
             talk.hear(encode::authentication_ok),
             Err(LoginFault::OutOfPlace(b'R'))
         );
-        // The same is fine otherwise.
+        // The same request succeeds otherwise.
         let mut talk = Talk::start(plan(BindingPolicy::Prefer, tls())).unwrap();
         assert_eq!(talk.hear(ask), Ok(false));
     }
@@ -236,9 +236,9 @@ fn sec_22_a_server_that_does_not_prove_itself_is_not_believed() {
         talk
     };
     let refused = Err(LoginFault::OutOfPlace(b'R'));
-    // At once after our first message.
+    // Immediately after our first message.
     assert_eq!(begin().hear(encode::authentication_ok), refused);
-    // Or after our proof, without its own.
+    // After our proof, but without the server's own.
     let mut talk = begin();
     let nonce = Nonce::from_random([8; 18]);
     let mut server = ScramServer::new(SALT.to_vec(), ROUNDS, nonce, ChannelBinding::None);
@@ -246,7 +246,7 @@ fn sec_22_a_server_that_does_not_prove_itself_is_not_believed() {
     talk.hear(|out| encode::authentication_sasl_continue(out, &text))
         .unwrap();
     assert_eq!(talk.hear(encode::authentication_ok), refused);
-    // Nor is one that knows another password, even if it goes on as if nothing had happened.
+    // A server that knows another password is not trusted either, even if it continues as if nothing had happened.
     let mut talk = begin();
     talk.hear(|out| encode::authentication_sasl_continue(out, &text))
         .unwrap();
@@ -255,7 +255,7 @@ fn sec_22_a_server_that_does_not_prove_itself_is_not_believed() {
     let heard = talk.hear(|out| encode::authentication_sasl_final(out, forged));
     assert_eq!(heard, Err(fault));
     assert_eq!(talk.hear(encode::authentication_ok), refused);
-    // A final message before its turn is none.
+    // A final message before its turn is not accepted.
     let heard = begin().hear(|out| encode::authentication_sasl_final(out, forged));
     assert_eq!(heard, Err(LoginFault::Scram(ScramError::OutOfOrder)));
 }
@@ -278,7 +278,7 @@ fn sec_22_a_server_asks_for_one_proof_of_one_kind() {
     }
 }
 
-/// What our answer to that server-first-message is, before any keys are derived.
+/// Returns true if we derive keys for this server-first-message.
 fn server_first(iterations_max: u32, text: &[u8]) -> Result<bool, LoginFault> {
     let mut plan = plan(BindingPolicy::Prefer, Transport::Plain);
     plan.iterations_max = iterations_max;
@@ -353,7 +353,7 @@ fn sec_64_pass_through_is_used_only_while_the_secret_is_the_same() {
             pass_through: Some(pass.clone()),
         };
         let mut talk = Talk::start(plan)?;
-        // It is tied to the server's certificate, not to the client's.
+        // The login is bound to the server's certificate, not to the client's.
         talk.scram(&[MECHANISM_PLUS, MECHANISM], "pencil", HASH)?;
         talk.ok()
     };

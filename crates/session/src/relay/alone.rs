@@ -1,11 +1,10 @@
-//! Batches that only name or forget statements, from a client that has no server and to which none can be given: known
-//! statements need none.
+//! Answers batches of Parse and Close without a server, for a client that has no server and can get none.
 //!
 //! A batch of nothing but Parse and Close up to its Sync runs nothing and leaves nothing on a server. A Close always
-//! succeeds (manual, 55.2.3), and so does a Parse of what a server of the pool has prepared before, under the same
-//! settings. Clients that prepare by blocking calls need this: with more of them than servers, those in a transaction may wait
-//! for one that waits for a server to prepare something. What the Parse resolves is another matter, and is found out when
-//! the statement is first used; so a Parse goes to a server if one is free.
+//! succeeds (manual, 55.2.3). So does a Parse of a statement that a server of the pool has prepared before, under the
+//! same settings. Clients that prepare with blocking calls need this. With more clients than servers, a client in a
+//! transaction may wait for another client that waits for a server only to prepare something. Names and types are
+//! resolved when the statement is first used, so a Parse goes to a server if one is free.
 
 use std::sync::Arc;
 
@@ -18,27 +17,28 @@ use crate::expected::Kind;
 use crate::statement::{Proven, Registry};
 use crate::unnamed;
 
-/// Bytes of a message before its body.
+/// Length of a message header.
 const HEAD: usize = weir_wire::frame::HEADER_LEN;
 
-/// A client without a server, and what is known about statements.
+/// A client without a server, with the known statements.
 #[derive(Debug)]
 pub struct Lobby<'a> {
     /// The client.
     pub client: &'a mut Client,
-    /// The worker's statements.
+    /// Prepared statements of the worker.
     pub registry: &'a mut Registry,
-    /// What is known to be good in the client's pool.
+    /// Statements known to be valid in the client's pool.
     pub proven: &'a Arc<Proven>,
-    /// The pool's rules.
+    /// Rules of the pool.
     pub rules: Rules,
-    /// A server is free, so that nothing has to be answered without one.
+    /// True if a server is free, so that no Parse has to be answered without one.
     pub has_server: bool,
 }
 
-/// Whether nothing but Parse and Close of names is there, up to a Sync or to the end of what has come.
+/// True if the input contains only Parse and Close of names, up to a Sync or to its end.
 ///
-/// Messages behind a Parse that go to a server take it along: that saves the client a send of its own.
+/// If requests for a server follow a Parse, the Parse goes to the server with them, which saves a separate write for
+/// it.
 pub(super) fn is_alone(rules: Rules, rest: &[u8]) -> bool {
     let mut at = 0;
     while rules.max_prepared > 0 && at <= STREAM_MIN {
@@ -57,8 +57,8 @@ pub(super) fn is_alone(rules: Rules, rest: &[u8]) -> bool {
 }
 
 impl Lobby<'_> {
-    /// Answers the messages of such a batch, up to the Sync, to a message that is cut, or to one that needs a server.
-    /// Returns their length: what a server would have made of them by then is the same, so the rest can be put to it.
+    /// Answers the messages of such a batch, up to the Sync, an incomplete message, or a message that needs a server.
+    /// Returns their length. A server would have the same state by then, so the rest can be sent to one.
     pub(super) fn answer(
         &mut self,
         rest: &[u8],
@@ -85,8 +85,8 @@ impl Lobby<'_> {
         }
     }
 
-    /// Whether it is known that a server would take it, and none is free to do so; if so, the client has it. Names and types
-    /// are resolved when the statement is first used.
+    /// Answers a Parse and records its name if no server is free and a server is known to accept it. Returns false
+    /// otherwise. Names and types are resolved when the statement is first used.
     fn parse(&mut self, body: &[u8]) -> bool {
         let Ok(parse) = frontend::Parse::parse(body) else {
             return false;
@@ -116,7 +116,7 @@ impl Lobby<'_> {
         if self.client.maps_names == Some(false) {
             return false;
         }
-        // Portals do not outlive the transaction; those that do keep the client on its server.
+        // Portals end with the transaction; those that do not pin the client to its server.
         if close.kind == frontend::Kind::Statement && !close.name.is_empty() {
             self.client.forget(close.name);
         } else if close.kind == frontend::Kind::Statement && !self.client.has_no_unnamed() {

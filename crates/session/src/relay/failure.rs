@@ -1,4 +1,4 @@
-//! What an ErrorResponse says about prepared statements: to us, and, with the client's names, to the client.
+//! Interprets an ErrorResponse about prepared statements, for Weir and, with the client's names, for the client.
 
 use weir_wire::backend::{self, tag};
 use weir_wire::sqlstate::SqlState;
@@ -8,13 +8,13 @@ use crate::expected::{Expected, Kind};
 use crate::server::Server;
 use crate::statement::OUTDATED;
 
-/// The function in PostgreSQL's `plancache.c` that finds that a statement would not return what it did; many other
-/// things are not supported (0A000), too.
+/// Function in PostgreSQL's `plancache.c` that reports a changed result type. The code 0A000 alone does not suffice: it
+/// stands for many other errors too.
 const REVALIDATE: &[u8] = b"RevalidateCachedQuery";
 
 /// True for severity FATAL or PANIC: the server is about to close the connection.
 pub(super) fn is_fatal(body: &[u8]) -> bool {
-    // 'V' is the severity that is never translated (manual, 55.8); 'S' stands in for servers before 9.6.
+    // 'V' is the severity that is never translated (manual, 55.8); servers before 9.6 have only 'S'.
     let fields = || backend::ErrorFields::parse(body);
     let severity = fields()
         .ok()
@@ -22,8 +22,8 @@ pub(super) fn is_fatal(body: &[u8]) -> bool {
     matches!(severity, Some(b"FATAL" | b"PANIC"))
 }
 
-/// Whether the client is not to blame, and the whole batch can be put to the server again as if nothing had been: the
-/// server's copy of a statement is lost, or what stands in for an unnamed statement has grown old.
+/// True if the client did not cause the error, and the whole batch can be sent to the server again from a clean state.
+/// Either the server's copy of a statement is lost, or the stand-in of an unnamed statement is outdated.
 pub(super) fn repeats(server: &Server, failed: &Expected, body: &[u8]) -> bool {
     if !failed.begins || !server.repeat.is_whole() || !server.queue.ends_with_batch() {
         return false;
@@ -32,7 +32,8 @@ pub(super) fn repeats(server: &Server, failed: &Expected, body: &[u8]) -> bool {
     is_alive && (failed.is_fresh && is_outdated(body) || is_lost(server, failed, body))
 }
 
-/// Draws the consequences for what the server and others have prepared. The name of a statement that is dropped here has to be recalled ([`Server::take_back`] follows).
+/// Updates the record of prepared statements after an error. If it drops a statement, the caller must recall its name
+/// ([`Server::take_back`] follows).
 pub(super) fn learn(server: &mut Server, failed: &Expected, body: &[u8]) {
     if failed.kind == Kind::Parse
         && let Some(statement) = &failed.statement
@@ -43,34 +44,34 @@ pub(super) fn learn(server: &mut Server, failed: &Expected, body: &[u8]) {
         return;
     };
     if is_outdated(body) {
-        // Whoever prepared it before its tables changed hears that for as long as they are others, as directly. What
-        // stands in for an unnamed statement is nobody's.
+        // A client that prepared the statement before its tables changed gets this error on every use, as it would
+        // without a pooler. The stand-in of an unnamed statement belongs to no client.
         if renamed.theirs.is_empty() {
             renamed.ours.retire();
             server.prepared.lose(&renamed.ours);
         }
     } else if is_lost(server, failed, body) {
-        // What dropped this one in silence (a function, perhaps) may well have dropped all.
+        // The statement was dropped without notice (by a function, perhaps), so all others may be gone too.
         server.prepared.lose_all();
         server.recall_prepared();
     }
 }
 
-/// `cached plan must not change result type`.
+/// True for `cached plan must not change result type`.
 fn is_outdated(body: &[u8]) -> bool {
     let field = |wanted| backend::ErrorFields::parse(body).ok()?.get(wanted);
     field(b'C') == Some(SqlState::FEATURE_NOT_SUPPORTED.as_str().as_bytes())
         && field(b'R') == Some(REVALIDATE)
 }
 
-/// The server does not know a statement that it should have.
+/// True if the server does not know a statement that it should have.
 fn is_lost(server: &Server, failed: &Expected, body: &[u8]) -> bool {
     let renamed = failed.renamed.as_ref();
     renamed.is_some_and(|renamed| server.prepared.has_confirmed(&renamed.ours))
         && is_missing(failed, body)
 }
 
-/// The server does not know a name of ours.
+/// True if the server does not know a name of ours.
 fn is_missing(failed: &Expected, body: &[u8]) -> bool {
     let field = |wanted| backend::ErrorFields::parse(body).ok()?.get(wanted);
     let Some(renamed) = &failed.renamed else {
@@ -85,7 +86,7 @@ fn contains(body: &[u8], name: &[u8]) -> Option<usize> {
     body.windows(name.len()).position(|window| window == name)
 }
 
-/// An ErrorResponse about a statement name that was replaced, with the client's name in place of ours.
+/// Returns an ErrorResponse about a replaced statement name with the client's name in place of ours.
 pub(super) fn renamed(entry: &Expected, body: &[u8]) -> Option<Vec<u8>> {
     let renamed = entry.renamed.as_ref()?;
     let (ours, theirs) = (&renamed.ours.name, &renamed.theirs);
@@ -96,7 +97,7 @@ pub(super) fn renamed(entry: &Expected, body: &[u8]) -> Option<Vec<u8>> {
     let about_names = [
         SqlState::DUPLICATE_PSTATEMENT,
         SqlState::INVALID_SQL_STATEMENT_NAME,
-        // A Bind with too few or too many parameters.
+        // Raised for a Bind with too few or too many parameters.
         SqlState::PROTOCOL_VIOLATION,
     ];
     if !about_names

@@ -1,5 +1,5 @@
-//! What fails in front of a client's requests: settings that have to precede them
-//! ([settings fence](../../../../docs/internals/decisions/settings-fence.md)).
+//! Handles failures in front of a client's requests: settings that must be applied before them ([settings
+//! fence](../../../../docs/internals/decisions/settings-fence.md)).
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::expected::{Duty, Expected, Kind, Required};
 use crate::server::{INTERRUPTED_MAX, INTERRUPTS, Server};
 
 impl Work<'_, '_> {
-    /// Before the first ReadyForQuery behind a fence, in front of which PostgreSQL reports what the fence has set: the client
-    /// is told what it does not know yet. So too behind a text that was not read: what that may have reset is told only if it
-    /// stays so for a while.
+    /// Reports changed values to the client before the first ReadyForQuery behind a fence. PostgreSQL reports the
+    /// values that the fence has set before that ReadyForQuery. The same applies behind a text that was not read:
+    /// values that it may have reset are reported only if they stay so.
     #[cold]
     pub(super) fn report(&mut self) {
         let Server { queue, status, .. } = &*self.server;
@@ -27,10 +27,9 @@ impl Work<'_, '_> {
         }
     }
 
-    /// True if the error interrupts a request of ours that has to succeed, which will be sent again.
+    /// True if the error interrupts a required request of ours, which will be sent again.
     ///
-    /// # Errors
-    /// If a required request has failed for another reason, or too often.
+    /// # Errors Fails if a required request has failed for another reason, or too often.
     pub(super) fn is_interrupted(&mut self, body: &[u8]) -> Result<bool, ServerFault> {
         let server = &mut *self.server;
         let (is_dying, is_tolerant) = (server.dying, server.tolerant);
@@ -44,8 +43,8 @@ impl Work<'_, '_> {
         Ok(true)
     }
 
-    /// True if the client hears of the failure of the first of these requests, which are skipped (last first): one of them is
-    /// its own. What is asked on its behalf is none behind a fence, since it is asked again.
+    /// True if the error is forwarded to the client: at least one of the skipped requests (last first) is its own.
+    /// Requests made on its behalf do not count behind a fence, since they are sent again.
     pub(super) fn is_for_client(skipped: &[Expected]) -> bool {
         let is_fence = skipped
             .last()
@@ -57,8 +56,8 @@ impl Work<'_, '_> {
         })
     }
 
-    /// A fence has failed, and all that followed it is skipped. If it was interrupted, the client hears that as if its own
-    /// request had been, and the settings are sent again before anything else.
+    /// Handles the failure of a fence, after which PostgreSQL skips all that follows. If the fence was interrupted, the
+    /// client gets that error as for its own request, and the settings are sent again first.
     pub(super) fn break_fence(
         &mut self,
         skipped: &mut [Expected],
@@ -75,7 +74,7 @@ impl Work<'_, '_> {
             is_due: false,
         };
         server.interrupted.push((Duty::Swallow, Box::new(required)));
-        // What was asked about the client's next message is asked again.
+        // The comparison for the client's next message is asked for again.
         server.comparison = None;
         for entry in skipped.iter_mut().rev() {
             if let Some(required) = entry.required.take() {
@@ -85,7 +84,7 @@ impl Work<'_, '_> {
         let of_client = |entry: &&Expected| matches!(entry.duty, Duty::Answer | Duty::Forward);
         let mut theirs = skipped.iter().filter(of_client);
         let is_query = |entry: &Expected| matches!(entry.kind, Kind::FunctionCall | Kind::Query);
-        // A batch of the client's ends with the client's own Sync.
+        // A batch of the client's ends with its own Sync.
         let sync = match theirs.clone().next() {
             _ if !server.queue.is_skipping() => None,
             None => Some(Duty::Swallow),
@@ -97,7 +96,7 @@ impl Work<'_, '_> {
     }
 }
 
-/// True if the error interrupts a statement without saying anything against it.
+/// True if the error interrupts a statement without being the statement's fault.
 pub(super) fn is_interrupt(body: &[u8]) -> bool {
     let fields = backend::ErrorFields::parse(body).ok();
     let code = fields.and_then(|fields| fields.sqlstate());

@@ -1,5 +1,6 @@
-//! What a server that others have used answers in another way than a new one, and no setting of ours can hide: what it
-//! has loaded, created or counted before. A client that is about to ask for it is given a server of its own.
+//! Detects statements that a used server answers differently than a new one, whatever settings are sent. Their answers
+//! show what the server loaded, created or counted before. A client that is about to run such a statement gets a new
+//! server.
 
 use weir_sql::Judge;
 use weir_wire::frame::{Side, frame};
@@ -8,10 +9,10 @@ use weir_wire::frontend::{Parse, Query, tag};
 use super::{Rules, StatePolicy};
 use crate::client::Client;
 
-/// Longer texts are none of those that count.
+/// Maximum length of a text that is examined; longer texts are never such statements.
 const TEXT_MAX: usize = 4096;
 
-/// Functions that count, as a text that calls one begins.
+/// Beginnings of texts that call one of these functions.
 const CALLS: [&[u8]; 4] = [
     b"pg_catalog.pg_stat_force",
     b"pg_catalog.set_config",
@@ -19,8 +20,8 @@ const CALLS: [&[u8]; 4] = [
     b"set_config",
 ];
 
-/// Looks whether what a client without a server sent begins with a statement that wants a server which nobody else has
-/// used, and remembers that for [`crate::server::Server::suits`] until the client has one. True if it does.
+/// Checks if the input of a client without a server begins with a statement that needs a new server. The client
+/// remembers the result for [`crate::server::Server::suits`] until it gets a server. Returns true if it does.
 pub fn wants_new(client: &mut Client, judge: &mut Judge, rules: Rules, input: &[u8]) -> bool {
     let frame = || frame(input, Side::Frontend).ok().flatten();
     let text = match input.first() {
@@ -39,7 +40,7 @@ pub fn wants_new(client: &mut Client, judge: &mut Judge, rules: Rules, input: &[
     client.wants_new
 }
 
-/// Tells nearly every other text apart by its first letters.
+/// Rules out nearly every other text by its first word.
 #[inline]
 fn may_want_new(text: &[u8]) -> bool {
     let text = text.trim_ascii_start();
@@ -51,7 +52,7 @@ fn may_want_new(text: &[u8]) -> bool {
         return false;
     }
     if begins(text, b"set") {
-        // The name of a library's setting, or the path itself.
+        // The name of a library's setting, or `search_path` with `pg_temp`.
         let names_path = || text.windows(7).any(|part| begins(part, b"pg_temp"));
         return text.contains(&b'.') || names_path();
     }
@@ -102,7 +103,7 @@ mod tests {
         wants
     }
 
-    /// The server, as it is after this client used it.
+    /// Marks the server as used by this client.
     fn used(server: &mut Server, client: &mut Client) {
         let mut buffer = Vec::new();
         begin(
@@ -159,7 +160,7 @@ mod tests {
         assert!(check(&mut one, "SET plpgsql.foo = 1"));
         assert!(check(&mut other, "SET plpgsql.foo = 1"));
         assert!(server.suits(&one) && !server.suits(&other));
-        // Until it has one, or asks for something else.
+        // The wish lasts until the client has a server or asks for something else.
         used(&mut server, &mut other);
         assert!(server.suits(&other) && !server.suits(&one));
         assert!(!check(&mut one, "SELECT 1"));
@@ -202,7 +203,7 @@ mod tests {
         assert!(!wants_new(&mut client(1), &mut judge, rules, &query));
     }
 
-    /// A server of this version after the client has sent these texts.
+    /// Returns a server of this version after the client has sent these texts.
     fn after(version: &str, state: StatePolicy, texts: &[&str]) -> Server {
         let mut reported = Reported::default();
         reported.set("server_version", version).unwrap();
@@ -251,7 +252,7 @@ mod tests {
     #[test]
     fn what_nothing_takes_away_spoils_a_server_in_session_mode_too() {
         let spoils = |text| after("15.18", StatePolicy::Session, &[text]).is_spoiled();
-        // Once it is loaded.
+        // LOAD spoils a server only once it has succeeded.
         assert!(after("15.18", StatePolicy::Session, &["LOAD 'x'"]).may_load);
         assert!(!spoils("LOAD 'x'"));
         assert!(spoils("SELECT setseed(0.5)"));

@@ -1,4 +1,4 @@
-//! Input of a client that has no server: what needs none is dealt with here, the rest says that a lease is needed.
+//! Handles input of a client that has no server: answers what needs none, and tells when a lease is needed.
 
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
@@ -9,36 +9,35 @@ use super::alone::{self, Lobby};
 use super::{ClientFault, STATEMENT_MAX, STREAM_MIN, StatementCounts, is_too_long};
 use crate::client::{Client, Refusing, Rest};
 
-/// What comes after the consumed bytes.
+/// Next step after the consumed bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// More bytes have to come first.
+    /// Wait for more bytes.
     More,
-    /// A request that needs a server; enough of it is here to pass it on.
+    /// A request needs a server, and enough of it has arrived to pass it on.
     Lease,
-    /// The client says good-bye.
+    /// The client sent Terminate.
     Terminate,
 }
 
-/// See [`idle`].
+/// Result of [`idle`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Idle {
-    /// Bytes that are dealt with.
+    /// Number of bytes consumed.
     pub consumed: usize,
-    /// What to do about the rest.
+    /// Next step for the rest.
     pub next: Next,
-    /// What was asked of prepared statements and needed no server.
+    /// Counts of prepared-statement messages that needed no server.
     pub statements: StatementCounts,
 }
 
-/// Looks at what a client without a server sent.
+/// Processes input of a client without a server.
 ///
-/// Late COPY messages after a failed COPY are dropped, as PostgreSQL does (hazard COR-04); so is Flush, which has
-/// nothing to flush. A Sync alone is answered here: outside of a transaction its answer is always "idle". So is a batch that
-/// only names or forgets known statements.
+/// Late COPY messages after a failed COPY are dropped, as PostgreSQL does (hazard COR-04). So is Flush, which has
+/// nothing to flush. A lone Sync is answered here: outside a transaction its reply is always "idle". So is a batch that
+/// only prepares or closes known statements.
 ///
-/// # Errors
-/// A message that PostgreSQL would not take either.
+/// # Errors Fails on a message that PostgreSQL would not accept either.
 pub fn idle(
     lobby: &mut Lobby<'_>,
     input: &[u8],
@@ -116,7 +115,7 @@ pub fn idle(
     }
 }
 
-/// True if a Terminate is in what a client has sent, behind whole messages.
+/// True if the client's input contains a Terminate behind complete messages.
 pub fn says_goodbye(client: &Client, input: &[u8]) -> bool {
     let mut rest = usize::try_from(client.owed)
         .ok()
@@ -133,7 +132,7 @@ pub fn says_goodbye(client: &Client, input: &[u8]) -> bool {
     false
 }
 
-/// Drops a message of a batch that has failed; returns how much of it is here.
+/// Drops a message of a failed batch. Returns how many of its bytes have arrived.
 fn refuse(client: &mut Client, rest: &[u8], total: usize, to_client: &mut Vec<u8>) -> usize {
     let here = rest.len().min(total);
     client.owed = (total - here) as u64;
@@ -147,7 +146,7 @@ fn refuse(client: &mut Client, rest: &[u8], total: usize, to_client: &mut Vec<u8
 }
 
 impl Idle {
-    /// A request for a server comes next; a server is asked for when enough of it is here.
+    /// Asks for a server if enough of the next request has arrived.
     fn of_request(mut self, tag: u8, total: usize, have: usize) -> Self {
         if have >= total.min(needed(tag, total)) {
             self.next = Next::Lease;
@@ -156,7 +155,8 @@ impl Idle {
     }
 }
 
-/// How much of a message must be here before a server is asked for (hazard COR-42: a slow sender holds none).
+/// Number of bytes of a message that must arrive before a server is asked for (hazard COR-42: a slow sender holds
+/// none).
 fn needed(tag: u8, total: usize) -> usize {
     match tag {
         tag::PARSE if total <= STATEMENT_MAX => total,

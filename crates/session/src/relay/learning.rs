@@ -1,4 +1,4 @@
-//! What the answer to a question of ours says about the session of a client.
+//! Applies the answer to a question about the state of a client's session.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::server::{INTERRUPTED_MAX, Server};
 use crate::settings::Settings;
 use crate::state::surprises;
 
-/// The whole answer to a question of ours is here: what the client holds on its server, and what follows it.
+/// Applies a complete answer: the state that the client has on its server, and the settings that follow it.
 pub(super) fn learn(client: &mut Client, server: &mut Server) {
     let Some(asked) = server.asked.pop_front() else {
         return;
@@ -21,8 +21,8 @@ pub(super) fn learn(client: &mut Client, server: &mut Server) {
     }
     server.questions_interrupted = 0;
     if answer.is_bad() {
-        // Nothing is known, so the client keeps its server. The names in the question are known nowhere else: it is put
-        // again after the client's next transaction, and not before, since it may fail each time.
+        // Nothing is known, so the client keeps its server. Only the question has the names, so it is kept. It is asked
+        // again after the client's next transaction, not before, since it may fail each time.
         client.held.insert(Reason::Unknown);
         match &mut server.unanswered {
             Some(before) => before.join(question),
@@ -45,7 +45,7 @@ pub(super) fn learn(client: &mut Client, server: &mut Server) {
         let made_temporary = client.makes_temporary;
         client.settings_changed();
         if client.makes_temporary && !made_temporary {
-            // What was made since the path was set has not been asked about.
+            // The question did not cover objects made since the path was set.
             server.question.add_reason(Reason::TemporaryObject);
         }
         replace(&mut server.settings, of_server);
@@ -70,7 +70,7 @@ pub(super) fn learn(client: &mut Client, server: &mut Server) {
     client.held = held.union(answer.reasons());
 }
 
-/// Equal settings stay the one set that others share.
+/// Replaces the settings unless they are equal, so that equal settings stay shared.
 fn replace(settings: &mut Arc<Settings>, new: Settings) {
     if **settings != new {
         *settings = Arc::new(new);
@@ -90,10 +90,10 @@ mod tests {
     use crate::state::{Answer, Question};
     use crate::statement::{Proven, Registry};
 
-    /// A client on a server of its own.
+    /// A client with a server of its own.
     #[derive(Default)]
     struct Pair {
-        /// Messages that the client was sent last.
+        /// Messages that the client received last.
         heard: String,
         client: Client,
         names: CustomNames,
@@ -105,14 +105,14 @@ mod tests {
             (self.server).get_or_insert_with(|| Server::new(Arc::default()))
         }
 
-        /// Sends a simple query; the server says that it is done.
+        /// Sends a simple query, which the server completes.
         fn run(&mut self, text: &str) {
             self.send(text);
             self.reply(|message| encode::command_complete(message, b"SET").unwrap());
         }
 
-        /// Sends a simple query in two parts, so that it is passed on before all of it is here; the server says that it is
-        /// done.
+        /// Sends a simple query in two parts, so that the first is passed on before the rest arrives. The server
+        /// completes it.
         fn run_unread(&mut self, text: &str) {
             self.pass_in_parts(text);
             self.reply(|message| {
@@ -128,7 +128,7 @@ mod tests {
             assert!(!self.pass(first).is_empty() && !self.pass(rest).is_empty());
         }
 
-        /// Returns what the server gets.
+        /// Sends a simple query. Returns the messages for the server.
         fn send(&mut self, text: &str) -> String {
             let mut message = Vec::new();
             encode::query(&mut message, text.as_bytes()).unwrap();
@@ -169,7 +169,7 @@ mod tests {
             self.heard = weir_testkit::reading::outline(out.finish());
         }
 
-        /// Text of the question that is put to the server, if any.
+        /// Returns the text of the question that the server is asked, if any.
         fn question(&mut self) -> Option<String> {
             let mut question = Vec::new();
             let server = self.server.as_mut().unwrap();
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(pair.heard, "C(SET) Z(I)", "its own will be set again");
         assert!(pair.question().is_some());
         assert_eq!(pair.send("SELECT now()"), "", "nothing is known yet");
-        // All values are the server's own.
+        // All values are the server's defaults.
         pair.reply(|message| encode::command_complete(message, b"SELECT 0").unwrap());
         assert_eq!(pair.heard, "");
         let told = pair.send("SELECT now()");
@@ -301,7 +301,7 @@ mod tests {
         let mut pair = Pair::default();
         pair.run("RESET ALL");
         assert!(pair.question().is_some());
-        // Its text is made while it runs, so nobody knows what it sets.
+        // The DO builds its SQL while it runs, so its settings are unknown.
         pair.send("DO $$ BEGIN EXECUTE current_setting('a.b'); END $$");
         pair.reply(|_| {});
         pair.reply(|message| encode::command_complete(message, b"DO").unwrap());
@@ -357,7 +357,7 @@ mod tests {
         }
     }
 
-    /// Code that nobody sees may set what others have set before.
+    /// Unseen code may set names that other clients have set before.
     #[test]
     fn names_that_the_database_knows_are_asked_for_behind_unseen_code() {
         let mut pair = Pair::default();

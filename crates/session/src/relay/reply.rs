@@ -24,53 +24,52 @@ pub(crate) mod definitions;
 mod descriptions;
 mod unasked;
 
-/// Bytes of a message before its body.
+/// Length of a message header.
 const HEAD: usize = weir_wire::frame::HEADER_LEN;
 
-/// What a receive from a server brought.
+/// Result of processing bytes from a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Replied {
-    /// Bytes of the input that are dealt with; the rest has to be offered again with what follows it.
+    /// Number of bytes consumed; offer the rest again with the bytes that follow.
     pub consumed: usize,
-    /// Requests of the client that were answered completely.
+    /// Number of the client's requests that were answered completely.
     pub queries: u32,
-    /// Transactions of the client that ended.
+    /// Number of the client's transactions that ended.
     pub transactions: u32,
-    /// ErrorResponses for the client.
+    /// Number of ErrorResponses for the client.
     pub errors: u32,
-    /// A transaction that has changed roles, or the defaults that sessions begin with, is over.
+    /// True if a transaction ended that changed roles, or defaults for new sessions.
     pub altered_roles: bool,
 }
 
-/// Why a server connection cannot be used any more.
+/// Reason for which a server connection can no longer be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerFault {
     /// Not a message that PostgreSQL sends.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// A message whose body does not parse; the tag says which.
+    /// A message whose body does not parse, by tag.
     #[error("malformed message of type '{}'", char::from(*.0))]
     Malformed(u8),
-    /// A reply that nobody asked for: whose it is cannot be known any more.
+    /// A reply to no request, by tag: its recipient can no longer be known.
     #[error("unexpected message of type '{}'", char::from(*.0))]
     OutOfPlace(u8),
-    /// A message longer than `max_packet_size`, in bytes.
+    /// A message is longer than `max_packet_size`; its length in bytes.
     #[error("message of {0} bytes is too long (max_packet_size)")]
     TooLong(usize),
-    /// More parameters reported than are kept.
+    /// The server reports more parameters than Weir keeps.
     #[error(transparent)]
     TooManyReported(#[from] TooManyReported),
-    /// The server refused a request of our own (a setting of the client); the body of its ErrorResponse.
+    /// The server refused a request of ours (a setting of the client); body of its ErrorResponse.
     #[error("the server refused a setting")]
     Refused(Box<[u8]>),
 }
 
-/// Passes on what a server sent, as far as it can be judged.
+/// Passes replies of a server on to the client, as far as they are complete.
 ///
-/// # Errors
-/// Anything after which the server's conversation is not understood: it is never free again. What is in `to_client` by
-/// then is still good.
+/// # Errors Fails if the server's messages cannot be attributed; the server then never becomes free again. Bytes
+/// written to `to_client` by then are valid.
 pub fn replies(
     client: &mut Client,
     server: &mut Server,
@@ -89,7 +88,7 @@ pub fn replies(
     let result = work.all(input);
     let replied = work.replied;
     if result.is_err() {
-        // Whose the rest is cannot be known, so no state makes it free again.
+        // The recipient of the rest is unknown, so the server must never become free again.
         server.dying = true;
     }
     result.map(|consumed| Replied {
@@ -98,7 +97,7 @@ pub fn replies(
     })
 }
 
-/// Writes an answer that no server was asked for.
+/// Writes a reply of our own to a request that no server gets.
 pub(super) fn answer(out: &mut Vec<u8>, kind: Kind) {
     let tag = if kind == Kind::Close {
         tag::CLOSE_COMPLETE
@@ -108,7 +107,7 @@ pub(super) fn answer(out: &mut Vec<u8>, kind: Kind) {
     out.extend_from_slice(&[tag, 0, 0, 0, 4]);
 }
 
-/// What becomes of one message.
+/// Treatment of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Drop,
@@ -123,7 +122,7 @@ pub(super) struct Work<'w, 's> {
 }
 
 impl Work<'_, '_> {
-    /// Everything that has arrived; returns how much of it is dealt with.
+    /// Processes all input. Returns the number of bytes consumed.
     fn all(&mut self, input: &[u8]) -> Result<usize, ServerFault> {
         let mut at = self.streamed(input);
         self.catch_up();
@@ -163,8 +162,8 @@ impl Work<'_, '_> {
         Ok(at)
     }
 
-    /// Rows that are all here, behind one that was passed on: so are they. Most messages of most answers are rows, and
-    /// of these nothing has to be decided but where they end.
+    /// Passes on complete DataRows that follow a forwarded one. Most messages of most replies are rows, and only their
+    /// ends have to be found.
     #[inline]
     fn more_rows(&mut self, input: &[u8], from: usize) -> usize {
         let mut at = from;
@@ -182,7 +181,7 @@ impl Work<'_, '_> {
         at
     }
 
-    /// The rest of a message that began earlier.
+    /// Passes on the rest of a message that began earlier. Returns its length.
     fn streamed(&mut self, input: &[u8]) -> usize {
         if self.server.owed == 0 {
             return 0;
@@ -226,7 +225,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// After a message that may have ended a reply: answers of our own whose turn has come.
+    /// Sends replies of our own whose turn has come after a message that may have ended a reply.
     #[inline]
     fn settle(&mut self, tag: u8) {
         if matches!(tag, tag::DATA_ROW | tag::COPY_DATA) {
@@ -247,20 +246,20 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Whether nobody has to see this message whole.
+    /// True if this message may be passed on in parts.
     #[inline]
     fn is_passed_on_in_parts(&self, tag: u8) -> bool {
         matches!(tag, tag::DATA_ROW | tag::COPY_DATA)
             && !matches!(self.duty(), Some((_, Duty::Learn)))
     }
 
-    /// A row; of the answers to our own questions, what it says.
+    /// Handles a row, and reads it if it answers a question of ours.
     #[inline]
     fn row(&mut self, header: Header, body: &[u8]) -> Result<Verdict, ServerFault> {
         if let Some((_, Duty::Learn)) = self.duty()
             && let Some(asked) = self.server.asked.front_mut()
         {
-            // One too long to be here whole cannot be read either.
+            // A row that is too long to be complete cannot be read either.
             asked.1.row(body);
         }
         self.part_of_a_reply(header.tag)
@@ -274,7 +273,7 @@ impl Work<'_, '_> {
             .map(|front| (front.kind, front.duty))
     }
 
-    /// A message inside of the front entry's reply.
+    /// Handles a message inside the front entry's reply.
     #[inline]
     fn part_of_a_reply(&mut self, tag: u8) -> Result<Verdict, ServerFault> {
         self.server.queue.begin_reply();
@@ -285,7 +284,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// The front entry's reply is complete, and what it did to the unnamed statement has taken effect.
+    /// Removes the front entry, whose reply is complete, and applies its effects, also on the unnamed statement.
     #[inline]
     fn finish_front(&mut self) {
         let Some(entry) = self.server.queue.pop() else {
@@ -322,7 +321,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// A message that completes a reply of this kind.
+    /// Handles a message that completes a reply of this kind.
     #[inline]
     fn ends(&mut self, tag: u8, kind: Kind) -> Result<Verdict, ServerFault> {
         self.server.queue.begin_reply();
@@ -339,7 +338,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// A message that completes an Execute, and one statement of a Query.
+    /// Handles a message that completes an Execute, or one statement of a Query.
     #[inline]
     fn ends_execute(&mut self, tag: u8) -> Result<Verdict, ServerFault> {
         self.server.queue.complete_copy();
@@ -350,7 +349,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// The name that the front entry, if it is our reading of a DEALLOCATE, takes away.
+    /// Returns the name that the front entry removes, if the entry is a DEALLOCATE that we replaced.
     fn deallocates(&self) -> Option<Box<[u8]>> {
         match self.server.queue.front()?.undo.as_deref()? {
             Undo::Deallocate(name) => Some(name.clone()),
@@ -358,7 +357,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Whether the front entry is a request of the client's.
+    /// True if the front entry is the client's request.
     fn is_clients(&self) -> bool {
         matches!(self.duty(), Some((_, Duty::Forward)))
     }
@@ -389,7 +388,7 @@ impl Work<'_, '_> {
             b"SET\0" | b"RESET\0" | b"DO\0" | b"CALL\0"
                 if self.server.has_unread_end && self.is_clients() =>
             {
-                // Nobody knows which.
+                // Unknown which setting.
                 self.client.certain.insert(Reason::Setting);
                 self.server.ran_unread |= !self.client.startup.is_empty();
             }
@@ -432,7 +431,7 @@ impl Work<'_, '_> {
         Ok(verdict)
     }
 
-    /// Follows LISTEN, UNLISTEN and the end of a transaction, by the tag of a statement, for a client that listens.
+    /// Tracks LISTEN, UNLISTEN and the end of a transaction by command tags, for a client with subscriptions.
     #[cold]
     fn note_channels(&mut self, tag: &[u8]) {
         let is_clients = self.is_clients();
@@ -454,7 +453,7 @@ impl Work<'_, '_> {
             .forget_all(queue.filter_map(|entry| entry.undo.as_deref()));
     }
 
-    /// A client that listens gets its ReadyForQuery outside of a transaction when it has heard everything.
+    /// Handles ReadyForQuery. Outside a transaction, a client with subscriptions gets it only after all notifications.
     fn ready(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
         let verdict = self.ready_of_server(body)?;
         let is_over = self.server.status == TransactionStatus::Idle;
@@ -467,7 +466,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// The client has heard everything that it waited for: its ReadyForQuery, and what comes behind that.
+    /// Sends a ReadyForQuery that was held back, and what follows it, once the client has all notifications.
     fn catch_up(&mut self) {
         let own = self.client.subscriptions.as_mut();
         if own.is_some_and(|own| own.take_due()) {
@@ -514,7 +513,7 @@ impl Work<'_, '_> {
             }
             let server = &mut *self.server;
             if server.broken_fence.is_some() {
-                // The transaction that is open is ours, and will be gone before anything else.
+                // The open transaction is ours and is rolled back before anything else.
                 // Six bytes always fit.
                 let idle = TransactionStatus::Idle;
                 let _ = encode::ready_for_query(self.to_client.insert(), idle);
@@ -531,10 +530,10 @@ impl Work<'_, '_> {
             learning::learn(self.client, server);
         }
         if !server.interrupted.is_empty() {
-            // All of it was rolled back, so it has changed nothing yet.
+            // It was rolled back as a whole, so nothing has changed yet.
             return Ok(Verdict::Drop);
         }
-        // What another request of ours sets right is not worth telling.
+        // Values that another request of ours is about to change are not reported.
         let next = server.queue.front();
         let is_last =
             next.is_none_or(|next| next.kind != Kind::Query || next.duty == Duty::Forward);
@@ -542,7 +541,7 @@ impl Work<'_, '_> {
         if is_known && !Arc::ptr_eq(&self.client.reported, &server.reported) {
             tell(self.client, server, self.to_client.insert());
         }
-        // This one will do for the one that waited for it.
+        // This ReadyForQuery takes the place of the one held back.
         Ok(if std::mem::take(&mut server.owes_ready) {
             Verdict::Keep
         } else {
@@ -550,7 +549,7 @@ impl Work<'_, '_> {
         })
     }
 
-    /// Whether what the front entry does to settings is not to be seen before our own request behind it is answered.
+    /// True if the front entry's changes of settings must stay hidden until our own request behind it is answered.
     fn is_held_back(&self) -> bool {
         self.server
             .queue
@@ -558,7 +557,8 @@ impl Work<'_, '_> {
             .is_some_and(|front| front.held_back)
     }
 
-    /// A notice about what we prepare again was seen when the client did.
+    /// Decides on a notice. The client saw notices about a statement when it prepared it, so those about our copies are
+    /// dropped.
     fn notice(&self) -> Verdict {
         let parsed = (self.server.queue.front()).filter(|front| front.kind == Kind::Parse);
         if let Some(statement) = parsed.and_then(|front| front.statement.as_ref()) {
@@ -593,8 +593,8 @@ impl Work<'_, '_> {
         self.part_of_a_reply(tag)
     }
 
-    /// The error about what was sent in place of a refused statement, in our own words. Any other (the transaction has
-    /// failed before) is passed on.
+    /// Replaces the error of a statement that was sent in place of a refused one by Weir's own. Any other error (the
+    /// transaction had failed before) is passed on.
     fn refusal(&self, body: &[u8]) -> Option<Vec<u8>> {
         let Some(Undo::Refused(reasons)) = self.server.queue.front()?.undo.as_deref() else {
             return None;
@@ -630,7 +630,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// An error: something of the transaction is undone.
+    /// Records an error, which undoes a part of the transaction.
     fn doubt(&mut self) {
         if let Some(subscriptions) = &mut self.client.subscriptions {
             subscriptions.doubt();
@@ -638,7 +638,7 @@ impl Work<'_, '_> {
         self.server.definitions.undo();
     }
 
-    /// The transaction is over.
+    /// Records the end of a transaction.
     fn transaction_over(&mut self) {
         let server = &mut *self.server;
         if std::mem::take(&mut server.alters_roles) {
@@ -696,8 +696,8 @@ impl Work<'_, '_> {
         Ok(verdict)
     }
 
-    /// What skipped requests (last first) would have done to the unnamed statement does not happen; but the one that
-    /// failed, if it was a Parse, has dropped the old one.
+    /// Undoes the effects of skipped requests (last first) on the unnamed statement. If the failed request was a Parse,
+    /// it has dropped the old unnamed statement.
     fn skip_unnamed(&mut self, skipped: &[Expected]) {
         let failed = skipped.last().and_then(|entry| entry.unnamed);
         if failed.is_some() {
@@ -718,10 +718,9 @@ impl Work<'_, '_> {
         self.server.recall_unnamed();
     }
 
-    /// An error in the extended protocol: nothing up to the next Sync will be answered.
+    /// Handles an error in the extended protocol: the server answers nothing up to the next Sync.
     ///
-    /// # Errors
-    /// If a fence failed, and not because it was interrupted.
+    /// # Errors Fails if a fence failed for another reason than an interrupt.
     fn skip(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
         let mut skipped = self.server.queue.skip_to_sync();
         let is_fence = skipped

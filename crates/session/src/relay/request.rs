@@ -23,43 +23,42 @@ mod returning;
 mod sequences;
 mod settling;
 
-/// Bytes of a message before its body.
+/// Length of a message header.
 const HEAD: usize = weir_wire::frame::HEADER_LEN;
 
-/// Settings that go in front of a batch; more of them are cheaper in one query, which is awaited.
+/// Maximum number of settings that go in front of a batch. More are cheaper in one query, which is awaited.
 const FENCE_MAX: usize = 8;
 
-/// See [`requests`].
+/// Result of [`requests`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
-    /// Bytes of the input that are dealt with; the rest has to be offered again with what follows it.
+    /// Number of bytes consumed; offer the rest again with the bytes that follow.
     pub consumed: usize,
-    /// The client said good-bye: nothing after `consumed` matters.
+    /// True if the client sent Terminate: nothing after `consumed` matters.
     pub terminate: bool,
-    /// What comes next depends on replies that are still to come: the rest has to be offered again after any of them,
-    /// without anything to follow it.
+    /// True if the next message depends on outstanding replies. Offer the rest again after any of them, even if no more
+    /// bytes have arrived.
     pub stalled: bool,
-    /// What was asked of prepared statements.
+    /// Counts of prepared-statement messages.
     pub statements: StatementCounts,
 }
 
-/// Messages about prepared statements.
+/// Counts of messages about prepared statements.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StatementCounts {
-    /// Parse messages of the client for named statements.
+    /// Number of the client's Parse messages for named statements.
     pub client_parses: u32,
-    /// Parse messages sent to the server for them.
+    /// Number of Parse messages sent to the server for them.
     pub server_parses: u32,
-    /// Bind messages of the client.
+    /// Number of the client's Bind messages.
     pub binds: u32,
 }
 
-/// Starts a lease: puts the client's settings on the server if they differ, and tells the client of reported values
-/// that differ from what it knows. [`requests`] takes nothing of the client's until the server has confirmed the settings
-/// ([settings fence](../../../docs/internals/decisions/settings-fence.md)).
+/// Starts a lease: sends the client's settings to the server if they differ, and reports values to the client that it
+/// does not know. [`requests`] accepts no input until the server has confirmed the settings ([settings
+/// fence](../../../docs/internals/decisions/settings-fence.md)).
 ///
-/// # Errors
-/// If a setting cannot be sent (it holds a NUL).
+/// # Errors Fails if a setting cannot be sent because it contains a NUL.
 pub fn begin(
     client: &mut Client,
     server: &mut Server,
@@ -69,11 +68,10 @@ pub fn begin(
     begin_by(client, server, to_server, to_client, false)
 }
 
-/// As [`begin`], if [`requests`] follows for the same write: where PostgreSQL skips the client's first batch should its
-/// settings fail, that goes with them.
+/// Starts a lease like [`begin`], if [`requests`] follows for the same write. Where PostgreSQL skips the client's first
+/// batch if the settings fail, the settings are sent in that write too.
 ///
-/// # Errors
-/// As [`begin`].
+/// # Errors Same as [`begin`].
 pub fn begin_in_front(
     client: &mut Client,
     server: &mut Server,
@@ -115,8 +113,8 @@ fn begin_by(
     settings(client, server, (to_server, to_client), mark, has_company)
 }
 
-/// The client's settings, on the server, which forgets the last one's names, and the mark of who says what from here on;
-/// and what the client has to be told about it.
+/// Sends the client's settings to the server, makes the server forget the last client's names, and sends the lease
+/// mark. Reports values that the client does not know.
 #[inline]
 fn settings(
     client: &mut Client,
@@ -149,7 +147,7 @@ fn settings(
         .chain(changes)
         .collect();
     if !sql.is_empty() {
-        // One request: what the server reports is told to the client when that is done.
+        // One request: the values that the server reports are passed to the client when it is done.
         return server.require(sql.join(";"), Duty::Swallow, to_server.insert());
     }
     if !Arc::ptr_eq(&client.reported, &server.reported) {
@@ -162,8 +160,8 @@ fn settings(
     Ok(())
 }
 
-/// Makes two equal sets one, always the one at the lower address: among any number of clients and servers that meet,
-/// one set remains before long, and comparing is comparing pointers.
+/// Makes two equal sets one, always the one at the lower address. Clients and servers that meet thus soon share one
+/// set, and comparing them is a pointer comparison.
 fn share<T>(one: &mut Arc<T>, other: &mut Arc<T>) {
     if Arc::as_ptr(one) < Arc::as_ptr(other) {
         *other = Arc::clone(one);
@@ -176,15 +174,15 @@ fn share<T>(one: &mut Arc<T>, other: &mut Arc<T>) {
 pub(super) fn tell(client: &mut Client, server: &Server, to_client: &mut Vec<u8>) {
     for (name, value) in server.reported.iter() {
         if client.reported.get(name) != Some(value) {
-            // A value came from a server in a message of the same layout, so it fits into one.
+            // Cannot fail: the value came from a server in a message of the same layout.
             let _ = encode::parameter_status(to_client, name.as_bytes(), value.as_bytes());
         }
     }
     client.reported = Arc::clone(&server.reported);
 }
 
-/// As [`tell`], behind a text that was not read: but for what may have been reset, which will have the client's own value
-/// in front of its next message.
+/// Reports values like [`tell`], behind a text that was not read. Leaves out values that the text may have reset: the
+/// client's own value is set again before its next message.
 #[cold]
 pub(super) fn tell_but_reset(client: &mut Client, server: &Server, to_client: &mut Vec<u8>) {
     for (name, value) in server.reported.iter() {
@@ -193,18 +191,17 @@ pub(super) fn tell_but_reset(client: &mut Client, server: &Server, to_client: &m
         if is_known || is_default && client.began_with(name) {
             continue;
         }
-        // As above; the server keeps no more values than a client.
+        // Cannot fail, as above; the server keeps no more values than a client.
         let _ = encode::parameter_status(to_client, name.as_bytes(), value.as_bytes());
         let _ = Arc::make_mut(&mut client.reported).set(name, value);
     }
 }
 
-/// Passes on what a client sent, as far as it is complete.
+/// Passes a client's complete messages on.
 ///
-/// `to_server` gets the bytes to send to the server, `to_client` answers that need no server.
+/// `to_server` gets the bytes for the server, `to_client` the replies that need no server.
 ///
-/// # Errors
-/// A message that PostgreSQL would not take either. What was passed on before it stays passed on.
+/// # Errors Fails on a message that PostgreSQL would not accept either. Earlier messages stay passed on.
 pub fn requests(
     link: &mut Link<'_>,
     input: &[u8],
@@ -222,7 +219,7 @@ pub fn requests(
         statements: StatementCounts::default(),
     };
     let at = work.streamed();
-    // Nothing of ours may stand inside of a message.
+    // A request of ours must not stand inside a message.
     if work.link.client.owed == 0 && work.link.server.has_to_repeat() {
         work.link.server.resume(work.to_server.insert());
     }
@@ -239,7 +236,7 @@ pub fn requests(
     Ok(work.taken(at, terminate))
 }
 
-/// One message in the input, perhaps cut.
+/// A message in the input, possibly incomplete.
 #[derive(Debug, Clone, Copy)]
 struct Message {
     header: Header,
@@ -276,7 +273,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
         }
     }
 
-    /// Every message from here on; returns how far that went, and whether the client said good-bye there.
+    /// Processes every message from `at` on. Returns the end of the last one, and true if a Terminate follows.
     fn all(&mut self, mut at: usize) -> Result<(usize, bool), ClientFault> {
         loop {
             let rest = self.input.get(at..).unwrap_or_default();
@@ -306,7 +303,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
         }
     }
 
-    /// A message was sent that may have to be sent again.
+    /// Keeps a message that may have to be sent again.
     #[inline]
     fn record(&mut self, message: Message) {
         let repeat = &mut self.link.server.repeat;
@@ -317,13 +314,13 @@ impl<'i> Work<'_, '_, 'i, '_> {
         }
     }
 
-    /// Puts a batch to the server again, if that has to be; false if a part of it has to wait for replies.
+    /// Sends a batch again, if that is due. Returns false if a part of it must wait for replies.
     fn repeat(&mut self) -> Result<bool, ClientFault> {
         let Some((bytes, behind_sync)) = self.link.server.repeat.take() else {
             return Ok(true);
         };
         if behind_sync {
-            // The server skips everything else; five bytes always fit.
+            // The server skips everything else. Cannot fail: five bytes fit.
             let _ = encode::sync(self.to_server.insert());
             self.expect(Expected::new(Kind::Sync, Duty::Swallow));
         }
@@ -336,7 +333,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             to_server: &mut to_server,
             to_client: &mut *self.to_client,
             stalled: false,
-            // The client has asked for it once.
+            // The client's request was counted before.
             statements: StatementCounts::default(),
         };
         let (said, _) = work.all(0)?;
@@ -349,7 +346,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
         Ok(!self.link.server.has_to_repeat())
     }
 
-    /// The rest of a message that began earlier.
+    /// Passes on the rest of a message that began earlier. Returns its length.
     fn streamed(&mut self) -> usize {
         let client = &mut *self.link.client;
         if client.owed == 0 {
@@ -366,7 +363,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
         here
     }
 
-    /// Deals with one message; false if more of it has to come first.
+    /// Handles one message. Returns false if it must wait for replies or for the rest of its bytes.
     fn message(&mut self, message: Message) -> Result<bool, ClientFault> {
         if self.link.server.awaits_required() || !self.returns(message.header.tag) {
             return Ok(self.stall());
@@ -446,16 +443,16 @@ impl<'i> Work<'_, '_, 'i, '_> {
         }
     }
 
-    /// Queues an owed reply, and answers what is our own turn.
+    /// Queues an owed reply, and sends replies of our own whose turn has come.
     fn expect(&mut self, entry: Expected) {
         let Link { client, server, .. } = &mut *self.link;
-        // A late end of COPY is ignored by the server: it changes nothing.
+        // The server ignores a late end of COPY, so it changes nothing.
         server.synced &= entry.kind == Kind::CopyEnd;
         if let Some(refused) = server.queue.expect(entry) {
             server.take_back_refused(refused, client);
         }
         if client.is_behind() {
-            // Behind the ReadyForQuery that it waits for.
+            // Replies must follow the ReadyForQuery that is held back.
             return;
         }
         while let Some(answer) = server.queue.next_answer() {
@@ -482,7 +479,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             && effects.resets == Resets::Session
             && !self.link.server.queue.is_ours()
         {
-            // Requests in front decide if a DISCARD ALL can succeed.
+            // Requests in front of a DISCARD ALL decide if it can succeed.
             return self.stall();
         }
         let sequences = effects.as_ref().map(|effects| effects.sequences);
@@ -511,7 +508,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             insertions = self.insertions(text, effects);
         }
         self.pass_query(message, deallocated, insertions);
-        // Whatever was bound before is of no consequence here.
+        // Earlier Binds do not matter from here on.
         self.link.server.bound = 0;
         self.return_to_startup();
         true

@@ -1,8 +1,9 @@
-//! What a statement takes and returns: fixed for a client since it prepared it, whatever server it is on.
+//! Checks that a statement takes and returns the same types on every server as when the client prepared it.
 //!
-//! PostgreSQL holds to it. Parameter types stay what they were, and when tables have changed so that a prepared statement
-//! would return something else, it refuses (`cached plan must not change result type`). A server that prepares the same
-//! text after the change cannot know what clients go by. So each Parse of ours is described, and the answer compared.
+//! PostgreSQL guarantees this: parameter types never change, and if tables changed so that a prepared statement would
+//! return other columns, it refuses (`cached plan must not change result type`). A server that prepares the same text
+//! after such a change cannot know what clients rely on. So Weir has each of its Parses described and compares the
+//! result.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
@@ -14,21 +15,21 @@ use crate::expected::Kind;
 use crate::server::Server;
 use crate::statement::Description;
 
-/// The text that PostgreSQL has for it.
+/// PostgreSQL's text of the error.
 const TEXT: &[u8] = b"cached plan must not change result type";
 
-/// What a statement without rows returns.
+/// Shape of a statement that returns no rows.
 pub(super) const NO_DATA: u64 = 1;
 
-/// Stands for the columns in the body of a RowDescription, by what PostgreSQL compares (`equalTupleDescs`): names, types
-/// and their modifiers, but not where they come from. Never 0 nor [`NO_DATA`].
+/// Returns a hash of the columns in the body of a RowDescription. Covers what PostgreSQL compares (`equalTupleDescs`):
+/// names, types and type modifiers, but not the origin of columns. Never 0 or [`NO_DATA`].
 pub(super) fn of_rows(body: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     let mut rest = body.get(2..).unwrap_or_default();
     while let Some(end) = rest.iter().position(|byte| *byte == 0) {
         let (name, column) = rest.split_at(end);
         hasher.write(name);
-        // Behind the NUL: table (6 bytes), type (4), length (2), modifier (4), format (2).
+        // Behind the NUL: table and column (6 bytes), type (4), length (2), modifier (4), format (2).
         hasher.write(column.get(..1).unwrap_or_default());
         hasher.write(column.get(7..17).unwrap_or_default());
         rest = column.get(19..).unwrap_or_default();
@@ -36,10 +37,11 @@ pub(super) fn of_rows(body: &[u8]) -> u64 {
     hasher.finish().max(2)
 }
 
-/// The front entry is answered by what a statement returns (`None`: too long to be read), behind its parameter types.
+/// Records the description of the front entry's statement: parameter types and `shape` (`None`: too long to be read).
 ///
-/// All copies of a statement have one description. If this one differs, the copy is another statement's: nobody else may
-/// use it, further Parses of the text get another statement, and so does the client whose own Parse it describes.
+/// All copies of a statement have the same description. If this one differs, the copy belongs to another statement, and
+/// no other client may use it. Later Parses of the text get another statement, as does the client whose own Parse was
+/// described.
 pub(super) fn described(client: &mut Client, server: &mut Server, shape: Option<u64>) {
     let Some(entry) = server.queue.front() else {
         return;
@@ -67,7 +69,7 @@ pub(super) fn described(client: &mut Client, server: &mut Server, shape: Option<
     if let Some(asked) = &mut server.comparison
         && Arc::ptr_eq(&asked.next, &ours)
     {
-        // Prepared with the parameter types of the client's own Parse, so only columns can differ.
+        // The copy was prepared with the parameter types of the client's own Parse, so only columns can differ.
         asked.is_same = matches!(told, Told::Same);
         if asked.is_same {
             server.prepared.was_described(&ours);
@@ -85,13 +87,13 @@ pub(super) fn described(client: &mut Client, server: &mut Server, shape: Option<
             ours.retire();
             server.prepared.doubt(&ours);
         }
-        // Nobody else can be sure to have the same.
+        // No other client can be sure to have the same statement.
         Told::TooMuch => ours.retire(),
     }
     client.was_described(&theirs, &ours, &told);
 }
 
-/// PostgreSQL's own error, as it would come if the server had known.
+/// Returns the error that PostgreSQL itself would have sent.
 pub(super) fn error() -> Vec<u8> {
     let mut message = Vec::new();
     let fields = [
@@ -101,7 +103,7 @@ pub(super) fn error() -> Vec<u8> {
         (b'M', TEXT),
         (b'R', b"RevalidateCachedQuery"),
     ];
-    // Constant texts fit.
+    // Cannot fail: constant texts fit.
     let _ = encode::error_response(&mut message, &fields);
     message
 }

@@ -1,13 +1,13 @@
-//! What the meaning of a text depends on besides the text: the pool (database and user), and the client's settings.
+//! Context of a text's meaning: the pool (database and user), and the client's settings.
 //!
-//! The same text means another table under another `search_path`, is allowed to another `role`, and reads another
-//! literal under another `DateStyle`. So a statement belongs to a context, and two clients share one only if nothing
-//! that could make a difference differs. Comparing contexts is comparing pointers: a client's is worked out again only
-//! when its settings are another set.
+//! The same text means another table under another `search_path`, is subject to other privileges under another `role`,
+//! and reads another literal under another `DateStyle`. So a statement belongs to a context, and two clients share a
+//! statement only if nothing differs that could matter. Contexts are compared by pointer: a client's context is
+//! computed again only when its settings are another set.
 //!
-//! PostgreSQL reads a literal once, when its statement is parsed, and finds tables again whenever it has to. So a
-//! statement stays what it is when only settings change by which literals are read, and is prepared under the old ones
-//! wherever it is missing.
+//! PostgreSQL reads a literal once, when it parses the statement, but resolves tables again when necessary. So a
+//! statement stays the same if only settings change by which literals are read. On a server that lacks it, it is
+//! prepared under the old ones.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,15 +16,16 @@ use super::proven::Proven;
 use super::registry::Registry;
 use crate::settings::Settings;
 
-/// Settings that cannot change what a Parse finds, says or leaves behind (manual, chapter 20). Everything else counts as
-/// if it could, extensions' own settings included: a needless difference costs a Parse, a missed one is a wrong answer.
+/// Settings that cannot change what a Parse resolves, reports or leaves behind (manual, chapter 20). All others count
+/// as if they could, including settings of extensions. A needless difference costs a Parse; a missed one gives a wrong
+/// answer.
 ///
-/// - names, and limits in time, of what runs: nothing of them is kept in a plan;
-/// - the connection itself: `tcp_*`, and the check whether a client is there;
-/// - `ssl_renegotiation_limit` has no effect any more, and drivers set it.
+/// - names and time limits of running statements: a plan keeps nothing of them;
+/// - the connection itself: `tcp_*`, and the check for a client that has left;
+/// - `ssl_renegotiation_limit` no longer has an effect, and drivers set it.
 ///
-/// Not in the list, though it looks harmless: `client_min_messages` decides which notices a Parse gives, and the
-/// `log_*` settings are few and seldom set, but for those of time and errors.
+/// Not listed, although it looks harmless: `client_min_messages`, which decides on the notices of a Parse. Of the
+/// `log_*` settings, only those about time and errors are listed; the others are seldom set.
 const HARMLESS: [&str; 16] = [
     "application_name",
     "client_connection_check_interval",
@@ -58,31 +59,31 @@ const LITERAL: [&str; 10] = [
     "xmloption",
 ];
 
-/// Below so many contexts nobody looks for ones that are not used any more.
+/// Number of contexts below which unused ones are not looked for.
 const SWEEP_MIN: usize = 256;
 
-/// See the module's page. Equal ones are one, per worker.
+/// Context of a text's meaning, see the [module](self). Equal contexts are one object per worker.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// Unique in the worker.
+    /// Id, unique in the worker.
     pub(super) id: u64,
-    /// The pool's statements that are known to be good.
+    /// Statements of the pool that are known to be valid.
     pub(super) proven: Arc<Proven>,
-    /// Names and values, each with a NUL behind it; no name or value holds one.
+    /// Names and values, each followed by a NUL; no name or value contains one.
     pub(super) settings: Box<[u8]>,
-    /// Those of them that count again and again.
+    /// Those of them that are read again whenever PostgreSQL replans.
     lasting: Box<[u8]>,
-    /// The others: by which literals are read.
+    /// Those by which literals are read.
     literal: Settings,
 }
 
 impl Context {
-    /// Whether a text that was parsed here means the same there, as far as it is not read again.
+    /// True if a text that was parsed here means the same there, unless it is parsed again.
     pub(super) fn lasts_in(&self, other: &Self) -> bool {
         self.lasting == other.lasting && Arc::ptr_eq(&self.proven, &other.proven)
     }
 
-    /// All settings that count, by name.
+    /// Returns all settings that matter, by name.
     pub(super) fn pairs(&self) -> Vec<(String, String)> {
         let mut texts = self.settings.split(|byte| *byte == 0);
         let mut text = || {
@@ -94,7 +95,7 @@ impl Context {
         pairs.collect()
     }
 
-    /// By which settings to read literals, in place of a client's: what sets them, and what sets the client's again.
+    /// Returns the statements that set the settings by which literals are read, and those that set the client's again.
     pub(crate) fn literals(&self, client: &Settings) -> (Vec<String>, Vec<String>) {
         let values = LITERAL.iter().filter_map(|name| {
             let (old, now) = (self.literal.get(name), client.get(name));
@@ -105,12 +106,12 @@ impl Context {
     }
 }
 
-/// A client's context, kept beside the settings that it was made from.
+/// A client's context, cached with the settings that it was made from.
 #[derive(Debug, Default)]
 pub(crate) struct Planned(Option<(Arc<Settings>, Arc<Context>)>);
 
 impl Planned {
-    /// The context of a client of this pool with these settings.
+    /// Returns the context of a client of this pool with these settings.
     #[inline]
     pub(crate) fn context(
         &mut self,
@@ -132,7 +133,7 @@ impl Planned {
 /// All contexts of one worker, bounded by what clients and statements refer to.
 #[derive(Debug)]
 pub(super) struct Contexts {
-    /// By the address of the pool, which a context keeps alive.
+    /// Contexts by address of the pool, which a context keeps alive, and settings.
     known: HashMap<(usize, Box<[u8]>), Arc<Context>>,
     next: u64,
     sweep_at: usize,
@@ -169,7 +170,7 @@ impl Contexts {
         context
     }
 
-    /// Whether it is time to look for contexts that nobody uses; statements have to be swept first.
+    /// True if unused contexts should be looked for; statements must be swept first.
     pub(super) fn is_full(&self) -> bool {
         self.known.len() >= self.sweep_at
     }
@@ -186,19 +187,19 @@ impl Contexts {
     }
 }
 
-/// Whether running a text may change what names mean, for the rest of its transaction: by settings that count (SET LOCAL,
-/// or set_config), or by something temporary that may be gone at its end. Only
-/// the letters are looked for, so it may see some where there are none. Functions that do it inside are not seen.
+/// True if running a text may change what names mean for the rest of its transaction. Causes are planning settings (SET
+/// LOCAL or set_config) and temporary objects that may be gone at its end. This is a mere text search: it may report
+/// too much, and does not see what functions do.
 ///
-/// Settings of extensions and applications do not count here: within one session PostgreSQL shares a statement among
-/// all their values, too.
+/// Settings of extensions and applications do not count here: within one session, PostgreSQL too shares a statement
+/// among all their values.
 pub(crate) fn may_plan_locally(text: &[u8]) -> bool {
     LOCAL.any(text, is_planning_named)
         || SET_CONFIG.any(text, is_planning_named)
         || TEMP.any(text, ends_temporary)
 }
 
-/// Whether the word that began with `temp` ends here, or is `temporary`.
+/// True if the word that began with `temp` ends here, or is `temporary`.
 #[cold]
 fn ends_temporary(behind: &[u8]) -> bool {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
@@ -208,7 +209,7 @@ fn ends_temporary(behind: &[u8]) -> bool {
     ends(behind) || rest.is_some_and(|(_, behind)| ends(behind))
 }
 
-/// Whether the setting that comes next may count, or cannot be told.
+/// True if the setting that comes next may affect planning, or is unknown.
 #[cold]
 fn is_planning_named(behind: &[u8]) -> bool {
     let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
@@ -220,8 +221,8 @@ fn is_planning_named(behind: &[u8]) -> bool {
     !name.contains('.') && HARMLESS.binary_search(&&*name).is_err()
 }
 
-/// Whether the client declares the types of all parameters of a text (the Parse message after the name), so that they are
-/// the same whatever its names mean.
+/// True if the client declares the types of all parameters of a text (the Parse message after the name), so that they
+/// do not depend on what its names mean.
 pub(crate) fn declares_types(definition: &[u8]) -> bool {
     let mut parts = definition.splitn(2, |byte| *byte == 0);
     let (text, rest) = (parts.next().unwrap_or_default(), parts.next());
@@ -242,12 +243,12 @@ static TEMP: Word<4> = Word::new(*b"temp");
 static LOCAL: Word<5> = Word::new(*b"local");
 static SET_CONFIG: Word<10> = Word::new(*b"set_config");
 
-/// Letters to look for in any case. Every text of every client is looked through, so only every so many-th of its bytes is
-/// looked at, as Horspool showed (Software: Practice and Experience 10, 1980).
+/// Word to search for, in any case of characters. Every text of every client is searched, so the search skips bytes
+/// (Horspool, Software: Practice and Experience 10, 1980).
 #[derive(Debug)]
 struct Word<const N: usize> {
     letters: [u8; N],
-    /// By a byte under the last letter: how far the next place is at which that byte could belong to the word.
+    /// Distance to the next possible place, by the byte under the word's last character.
     steps: [u8; 256],
 }
 
@@ -269,13 +270,13 @@ impl<const N: usize> Word<N> {
         Self { letters, steps }
     }
 
-    /// Whether what follows the word at any of its places is what is looked for.
+    /// True if `is_wanted` accepts the text behind the word at one of its places.
     fn any(&self, text: &[u8], is_wanted: impl Fn(&[u8]) -> bool) -> bool {
         let mut ends = std::iter::successors(self.find(text, 0), |end| self.find(text, *end));
         ends.any(|end| text.get(end..).is_some_and(&is_wanted))
     }
 
-    /// The end of the first place at or behind `from`.
+    /// Returns the end of the first place at or behind `from`.
     #[inline]
     fn find(&self, text: &[u8], from: usize) -> Option<usize> {
         let mut end = from + N;

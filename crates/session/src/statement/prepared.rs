@@ -1,4 +1,4 @@
-//! What one server has prepared, as far as it is known.
+//! Record of the statements prepared on one server.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,55 +7,57 @@ use lru::LruCache;
 
 use super::{Statement, is_roomy};
 
-/// What one server has prepared, least recently used first.
+/// Statements prepared on one server, least recently used first.
 ///
-/// Entries change when the Parse or Close is *sent*. Until the server has answered, an error may make it skip the change
-/// (hazard COR-09), so what it has confirmed is kept apart, and a later batch does not rely on the rest.
+/// Entries change when the Parse or Close is *sent*. Until the server has answered, an error may make it skip the
+/// change (hazard COR-09). So confirmed statements are recorded separately, and a later batch does not rely on the
+/// others.
 #[derive(Debug)]
 pub struct Prepared {
-    /// Once everything sent was processed.
+    /// Statements that the server has once everything sent was processed.
     held: LruCache<u64, Held>,
-    /// As far as the server has answered.
+    /// Statements that the server has confirmed.
     confirmed: HashMap<u64, Arc<Statement>>,
-    /// Of no use any more, or perhaps not there any more: closed before anything else is prepared.
+    /// Statements that are invalid or may be gone; closed before anything else is prepared.
     lost: HashMap<u64, Arc<Statement>>,
-    /// Changes on their way; empty in steady state.
+    /// Changes in flight; empty in steady state.
     coming: HashMap<u64, Coming>,
 }
 
-/// One copy of a statement.
+/// Copy of a statement on the server.
 #[derive(Debug)]
 struct Held {
     statement: Arc<Statement>,
     copy: Copy,
 }
 
-/// What is known of a copy.
+/// State of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Copy {
-    /// Time of the pool's clock at which its Parse was sent; 0: unknown, so it may be older than any other.
+    /// Time of the pool's clock at which its Parse was sent; 0 if unknown, so it may be older than any other.
     pub parsed_at: u64,
-    /// It takes and returns what its statement does. Until the server has said so, it is for the client that sent the Parse.
+    /// True if the server has confirmed that it takes and returns what its statement does. Until then, only the client
+    /// that sent the Parse may use it.
     pub is_described: bool,
 }
 
-/// Changes of one statement that are on their way.
+/// Changes of one statement that are in flight.
 #[derive(Debug)]
 struct Coming {
     statement: Arc<Statement>,
     count: usize,
-    /// The batch of the first of them that an error may skip.
+    /// Batch of the first change that an error may skip.
     unsure_since: Option<u64>,
 }
 
-/// Whether a server will have a statement by the time of the next message.
+/// Presence of a statement on a server by the time of the next message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// No.
+    /// The server will not have it.
     Absent,
-    /// Yes, unless that message is skipped as well.
+    /// The server will have it, unless that message is skipped as well.
     Held,
-    /// It depends on a batch that is not answered yet.
+    /// An unanswered batch decides.
     Unsure,
 }
 
@@ -71,8 +73,8 @@ impl Default for Prepared {
 }
 
 impl Prepared {
-    /// Tells if the server has it, seen from a message of this batch; if so it becomes the most recently used. Also what
-    /// is known of that copy.
+    /// Returns the presence of a statement for a message of this batch, and its copy. Marks the statement as most
+    /// recently used.
     pub(crate) fn touch(&mut self, statement: &Statement, batch: u64) -> (Presence, Copy) {
         let held = self.held.get(&statement.id).map(|held| held.copy);
         let unsure_since = if self.coming.is_empty() {
@@ -97,34 +99,36 @@ impl Prepared {
         self.held.put(statement.id, held);
     }
 
-    /// The server has described it as its statement is described.
+    /// Records that the server's description of the copy equals that of its statement.
     pub(crate) fn was_described(&mut self, statement: &Statement) {
         if let Some(held) = self.held.peek_mut(&statement.id) {
             held.copy.is_described = true;
         }
     }
 
-    /// Age of the copy that the server will have, and whether it was described; None if there will be none.
+    /// Returns the copy that the server will have, if any.
     pub(crate) fn copy(&self, statement: &Statement) -> Option<Copy> {
         self.held.peek(&statement.id).map(|held| held.copy)
     }
 
-    /// Nobody knows what its copy is, or it is another statement's: no client may use it.
+    /// Marks the copy as unknown or of another statement: no client may use it.
     pub(crate) fn doubt(&mut self, statement: &Statement) {
         if let Some(held) = self.held.peek_mut(&statement.id) {
             held.copy = Copy::default();
         }
     }
 
-    /// Each copy may have been resolved, or resolved again, to what no commit has made so: no client may use it.
+    /// Marks all copies as doubtful: they may have been resolved to definitions that were never committed. No client
+    /// may use them.
     pub(crate) fn doubt_all(&mut self) {
         for (_, held) in &mut self.held {
             held.copy = Copy::default();
         }
     }
 
-    /// Adds one, whose Parse is being sent; returns what has to be closed so that at most `max` are held after this batch: the least recently used
-    /// ones, those that are lost, and those that an error in an earlier batch may leave there.
+    /// Adds a statement whose Parse is being sent. Returns the statements to close so that at most `max` are held after
+    /// this batch. These are the least recently used ones, lost ones, and those that an error in an earlier batch may
+    /// leave.
     pub(crate) fn add(
         &mut self,
         statement: &Arc<Statement>,
@@ -151,7 +155,7 @@ impl Prepared {
         gone
     }
 
-    /// A Parse or Close of it was sent in this batch; `sure`: nothing can make the server skip it.
+    /// Records that a Parse or Close was sent in this batch; `sure` is true if nothing can make the server skip it.
     pub fn sent(&mut self, statement: &Arc<Statement>, batch: u64, sure: bool) {
         let new = || Coming {
             statement: Arc::clone(statement),
@@ -165,31 +169,32 @@ impl Prepared {
         }
     }
 
-    /// The server has prepared it.
+    /// Records that the server has prepared the statement.
     pub fn was_prepared(&mut self, statement: &Arc<Statement>) {
         self.arrived(statement);
         self.lost.remove(&statement.id);
         self.confirmed.insert(statement.id, Arc::clone(statement));
     }
 
-    /// The server has closed it.
+    /// Records that the server has closed the statement.
     pub fn was_closed(&mut self, statement: &Statement) {
         self.arrived(statement);
         self.lost.remove(&statement.id);
         self.confirmed.remove(&statement.id);
     }
 
-    /// The server has skipped a change of it, or failed to prepare it. [`Prepared::recall`] has to follow.
+    /// Records that the server has skipped a change, or failed to prepare the statement. The caller must call
+    /// [`Prepared::recall`].
     pub fn was_skipped(&mut self, statement: &Statement) {
         self.arrived(statement);
         if !self.coming.contains_key(&statement.id) {
-            // Perhaps it is the copy from before that is there.
+            // The server may have the earlier copy.
             self.doubt(statement);
         }
     }
 
-    /// What is held is what was confirmed, with the changes that are still on their way: statements and whether they
-    /// are being prepared (or closed).
+    /// Recomputes the held statements from the confirmed ones and the changes in flight: statements, with true if they
+    /// are being prepared and false if closed.
     pub fn recall<'a>(&mut self, coming: impl Iterator<Item = (&'a Arc<Statement>, bool)>) {
         let mut wanted = self.confirmed.clone();
         for (statement, prepares) in coming {
@@ -211,18 +216,18 @@ impl Prepared {
         }
     }
 
-    /// Whether the server has it unless something on its way takes it away.
+    /// True if the server has the statement, unless a request in flight removes it.
     pub fn has_confirmed(&self, statement: &Statement) -> bool {
         self.confirmed.contains_key(&statement.id)
     }
 
-    /// Whether exactly one change of it is on its way.
+    /// True if exactly one change of the statement is in flight.
     pub fn changes_once(&self, statement: &Statement) -> bool {
         let coming = self.coming.get(&statement.id);
         coming.is_some_and(|coming| coming.count == 1)
     }
 
-    /// The server's copy is of no use any more.
+    /// Marks the server's copy as invalid.
     pub fn lose(&mut self, statement: &Arc<Statement>) {
         let was_held = self.held.pop(&statement.id).is_some();
         let was_confirmed = self.confirmed.remove(&statement.id).is_some();
@@ -231,12 +236,13 @@ impl Prepared {
         }
     }
 
-    /// The server does not have one that it should have: perhaps it has dropped all. [`Prepared::recall`] has to follow.
+    /// Marks all copies as lost, after one was missing. The caller must call [`Prepared::recall`].
     pub fn lose_all(&mut self) {
         self.lost.extend(self.confirmed.drain());
     }
 
-    /// The server has dropped all of them. [`Prepared::recall`] has to follow, which leaves those that are on their way.
+    /// Removes all statements after the server has dropped them. The caller must call [`Prepared::recall`], which keeps
+    /// those in flight.
     pub fn clear(&mut self) {
         self.confirmed.clear();
         self.lost.clear();
@@ -251,7 +257,7 @@ impl Prepared {
         }
     }
 
-    /// Gives back room that a burst took.
+    /// Frees memory that a burst took.
     pub(crate) fn give_back(&mut self) {
         for map in [&mut self.confirmed, &mut self.lost] {
             if is_roomy(map.capacity(), map.len()) {
@@ -263,24 +269,24 @@ impl Prepared {
         }
     }
 
-    /// Everything that the server may have.
+    /// Returns every statement that the server may have.
     pub(crate) fn all(&self) -> Vec<Arc<Statement>> {
         let held = self.held.iter().map(|(_, held)| &held.statement);
         let lost = self.lost.values();
         held.chain(lost).map(Arc::clone).collect()
     }
 
-    /// All of them, most recently used first.
+    /// Iterates over the statements, most recently used first.
     pub fn iter(&self) -> impl Iterator<Item = &Statement> {
         self.held.iter().map(|(_, held)| &*held.statement)
     }
 
-    /// How many the server has.
+    /// Number of statements.
     pub fn len(&self) -> usize {
         self.held.len()
     }
 
-    /// Whether the server has none.
+    /// True if there are no statements.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }

@@ -1,7 +1,7 @@
-//! Statements that some server of a pool has prepared: a further Parse of one needs no server to be answered.
+//! Statements that a server of a pool has prepared: another Parse of one can be answered without a server.
 //!
-//! Shared by all workers. Looked at only for statements that the worker has not yet seen proven itself, so the lock is
-//! not on the way of anything in steady state.
+//! Shared by all workers. A worker looks here only for statements that it has not seen proven itself, so the lock is
+//! not taken in steady state.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,31 +12,31 @@ use lru::LruCache;
 use super::planning::Context;
 use crate::sequences::Readers;
 
-/// Statements that a pool remembers.
+/// Maximum number of statements that a pool remembers.
 const ENTRIES_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("it is not zero");
 
-/// Bytes of them, in all.
+/// Maximum number of their bytes in total.
 const BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// A longer one is not remembered; nobody prepares so much by blocking calls.
+/// Maximum length of a remembered statement; clients that prepare by blocking calls have shorter ones.
 const ENTRY_MAX: usize = 64 * 1024;
 
-/// See the module's page; the least recently used ones make room.
+/// Proven statements of a pool, see the [module](self); the least recently used ones are dropped first.
 #[derive(Debug)]
 pub struct Proven {
-    /// Never 0.
+    /// Number of the present era; never 0.
     era: AtomicU64,
     kept: Mutex<Kept>,
-    /// Counts the Parses sent to the pool's servers: tells which came before which.
+    /// Number of Parses sent to the pool's servers, which orders them.
     clock: AtomicU64,
-    /// Which of the pool's applications read what sequences gave them.
+    /// Applications of the pool that read sequence values.
     pub(crate) readers: Readers,
 }
 
 #[derive(Debug)]
 struct Kept {
     entries: LruCache<Box<[u8]>, ()>,
-    /// The sum of the entries' lengths.
+    /// Sum of the entries' lengths.
     bytes: usize,
 }
 
@@ -55,7 +55,7 @@ impl Default for Proven {
 }
 
 impl Proven {
-    /// The pool's servers are others from now on: nothing is proven.
+    /// Forgets all statements, because the pool's servers have changed.
     pub fn clear(&self) {
         let mut kept = self.lock();
         kept.entries.clear();
@@ -63,17 +63,17 @@ impl Proven {
         self.era.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A Parse is about to be sent: its time, which nothing else has.
+    /// Returns the time of a Parse that is about to be sent; no other Parse has the same.
     pub(crate) fn tick(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Parses that are sent from now on have a later time.
+    /// Returns a time before that of all Parses to come.
     pub(crate) fn now(&self) -> u64 {
         self.clock.load(Ordering::SeqCst)
     }
 
-    /// What was proven before the last [`Proven::clear`] bears another number.
+    /// Returns the era; statements proven before the last [`Proven::clear`] have another one.
     pub(super) fn era(&self) -> u64 {
         self.era.load(Ordering::Relaxed)
     }
@@ -86,7 +86,7 @@ impl Proven {
         }
         let mut kept = self.lock();
         kept.bytes += len;
-        // The same one, or what had to make room.
+        // The same entry, or the one that had to make room.
         if let Some((gone, ())) = kept.entries.push(key, ()) {
             kept.bytes -= gone.len();
         }
@@ -109,13 +109,13 @@ impl Proven {
         self.lock().entries.get(&*key(context, body)).is_some()
     }
 
-    /// It guards plain data: a panic while it was held leaves that usable.
+    /// Locks the entries. They are plain data, so they stay usable after a panic of another holder.
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One string of bytes for both, with the length of the first in front, so that no other two make the same.
+/// Returns one key for both; the length of the first part in front makes it unique.
 fn key(context: &Context, body: &[u8]) -> Box<[u8]> {
     let length = (context.settings.len() as u64).to_be_bytes();
     [&length, &*context.settings, body].concat().into()
@@ -180,7 +180,7 @@ mod tests {
         for i in 0..100_u8 {
             statement(&mut registry, &pool, &[i; ENTRY_MAX - 8]).prove();
             statement(&mut registry, &pool, &[i; ENTRY_MAX]).prove();
-            // Once more, as after a Close on a server.
+            // Again, as after a Close on a server.
             pool.add(
                 &registry.context(&Settings::default(), &pool),
                 &[i; ENTRY_MAX - 8],

@@ -1,4 +1,4 @@
-//! All statements of one worker, found by what they mean: text, parameter types and context.
+//! All statements of one worker, found by text, parameter types and context.
 
 use std::borrow::Borrow;
 use std::collections::HashSet;
@@ -10,10 +10,10 @@ use super::proven::Proven;
 use super::{NAME_PREFIX, Statement, is_roomy};
 use crate::settings::Settings;
 
-/// Below so many statements the registry does not look for ones that nobody uses any more.
+/// Number of statements below which unused ones are not looked for.
 const SWEEP_MIN: usize = 1024;
 
-/// What a statement is found by: its context's number and its body.
+/// Lookup key of a statement: id of its context, and its body.
 trait Meaning {
     fn meaning(&self) -> (u64, &[u8]);
 }
@@ -38,7 +38,7 @@ impl Hash for dyn Meaning + '_ {
     }
 }
 
-/// A statement as it is found: not by its number but by what it means.
+/// A statement that is looked up by meaning instead of id.
 #[derive(Debug)]
 struct ByMeaning(Arc<Statement>);
 
@@ -69,7 +69,8 @@ impl PartialEq for ByMeaning {
 
 impl Eq for ByMeaning {}
 
-/// See the module's page. Bounded by what clients and servers refer to: unused entries are swept away.
+/// Statements of one worker, see the [module](self). Bounded by what clients and servers refer to: unused entries are
+/// swept.
 #[derive(Debug)]
 pub struct Registry {
     known: HashSet<ByMeaning>,
@@ -84,7 +85,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Of worker `lane` out of `lanes`; ids of different workers never meet.
+    /// Creates the registry of worker `lane` out of `lanes`; ids of different workers are never equal.
     pub fn new(lane: usize, lanes: usize) -> Self {
         let named = |name: &[u8]| {
             Arc::new(Statement {
@@ -105,7 +106,7 @@ impl Registry {
         }
     }
 
-    /// What the meaning of texts depends on for clients of this pool with these settings.
+    /// Returns the context of a client of this pool with these settings.
     pub(crate) fn context(&mut self, settings: &Settings, pool: &Arc<Proven>) -> Arc<Context> {
         if self.contexts.is_full() {
             self.sweep();
@@ -114,7 +115,7 @@ impl Registry {
         self.contexts.intern(settings, pool)
     }
 
-    /// The one statement with this body (the Parse message after the name) in this context.
+    /// Returns the shared statement with this body (the Parse message after the name) in this context.
     pub(crate) fn intern(&mut self, context: &Arc<Context>, body: &[u8]) -> Arc<Statement> {
         let meaning = (context.id, body);
         let known = self.known.get(&meaning as &dyn Meaning);
@@ -131,8 +132,8 @@ impl Registry {
         statement
     }
 
-    /// The statement with the text, parameter types and columns of `like` in this context: the one that further Parses of
-    /// the text get, if it is described in the same way, else one that nobody else finds.
+    /// Returns the statement with the text, parameter types and columns of `like` in this context. This is the
+    /// statement for new Parses of the text if its description is the same, otherwise one that is not shared.
     pub(crate) fn version(&mut self, context: &Arc<Context>, like: &Statement) -> Arc<Statement> {
         let current = self.intern(context, &like.body);
         let known = like.description();
@@ -144,7 +145,7 @@ impl Registry {
         Self::described(own, like)
     }
 
-    /// As [`Registry::private`], with the parameter types and columns of `like`.
+    /// Returns a private statement ([`Registry::private`]) with the parameter types and columns of `like`.
     pub(crate) fn private_version(&mut self, like: &Statement) -> Arc<Statement> {
         Self::described(Statement::new(self.serial(), &like.body, None), like)
     }
@@ -156,13 +157,13 @@ impl Registry {
         Arc::new(own)
     }
 
-    /// A statement that is shared with nobody, since what it means depends on what is not known.
+    /// Creates a statement that is not shared, because its meaning depends on unknown settings.
     pub(crate) fn private(&mut self, body: &[u8]) -> Arc<Statement> {
         Arc::new(Statement::new(self.serial(), body, None))
     }
 
-    /// Forgets what no client and no server refers to, and gives back room that a burst took. For a timer: a sweep while
-    /// statements come does not see what is dropped after the last of them.
+    /// Forgets statements that no client or server refers to, and frees memory that a burst took. Called by a timer:
+    /// the sweep on new statements misses those dropped after the last one.
     pub fn give_back(&mut self) {
         self.sweep();
         self.contexts.sweep();
@@ -176,38 +177,38 @@ impl Registry {
         self.sweep_at = (2 * self.known.len()).max(SWEEP_MIN);
     }
 
-    /// A number that nothing else in the process has.
+    /// Returns a number that is unique in the process.
     pub(crate) fn serial(&mut self) -> u64 {
         self.next += self.step;
         self.next
     }
 
-    /// A name that no server has a statement for.
+    /// Returns a name that no server has a statement for.
     pub(crate) fn nobody(&self) -> Arc<Statement> {
         Arc::clone(&self.nobody)
     }
 
-    /// A name for what is prepared only to be in the way of another statement of that name.
+    /// Returns a name for a statement that only makes another Parse of that name fail.
     pub(crate) fn taken(&self) -> Arc<Statement> {
         Arc::clone(&self.taken)
     }
 
-    /// A name for what is prepared only to be deallocated.
+    /// Returns a name for a statement that is prepared only to be deallocated.
     pub(crate) fn victim(&self) -> Arc<Statement> {
         Arc::clone(&self.victim)
     }
 
-    /// What is bound in place of a statement that returns something else by now than the client was told.
+    /// Returns the statement that is bound in place of one whose columns the client does not expect.
     pub(crate) fn outdated(&self) -> Arc<Statement> {
         Arc::clone(&self.outdated)
     }
 
-    /// How many statements are known.
+    /// Number of known statements.
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Whether none is known.
+    /// True if no statement is known.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
@@ -253,7 +254,7 @@ mod tests {
         old.retire();
         let new = registry.intern(&context, b"select $1\0\0\0");
         assert_ne!(old.id, new.id);
-        // Who has the old one keeps it, and who has another finds what is the same.
+        // A client with the old statement keeps it, and a client with another finds an equal one.
         assert!(new.is_of(&context) && old.is_of(&context));
         let told = |oid| super::super::Description {
             types: [0, 1, 0, 0, 0, oid].into(),

@@ -1,4 +1,4 @@
-//! Batches that listen, as they come from drivers.
+//! Tests of batches with LISTEN and UNLISTEN, as drivers send them.
 
 use weir_sql::Functions;
 use weir_testkit::reading::outline;
@@ -36,7 +36,7 @@ fn one(requests: Vec<Request>) -> Request {
     requests.into_iter().next().unwrap()
 }
 
-/// The request is recognized and taken.
+/// Recognizes a request and applies it to the client.
 fn take(client: &mut Client, registry: &mut Registry, batch: &[u8]) -> Option<(Request, Vec<u8>)> {
     match request(client, &mut judge(), RULES, batch) {
         Recognized::Request(found) => {
@@ -48,7 +48,7 @@ fn take(client: &mut Client, registry: &mut Registry, batch: &[u8]) -> Option<(R
     }
 }
 
-/// What a client hears before the end of the command.
+/// Returns the replies that a client gets before the end of the command.
 #[track_caller]
 fn before(input: &Say, sent: usize) -> String {
     match look(input) {
@@ -107,7 +107,7 @@ fn a_name_is_given_once() {
     let batch = say().parse("s", "listen a").run("s").sync();
     assert!(take(&mut client, &mut registry, &batch).is_some());
     assert_eq!(client.statement_count(), 1);
-    // PostgreSQL says that it is taken.
+    // PostgreSQL reports that the name is taken.
     assert!(take(&mut client, &mut registry, &batch).is_none());
     assert!(take(&mut client, &mut registry, &say().run("s").sync()).is_some());
 }

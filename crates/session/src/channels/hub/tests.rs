@@ -1,4 +1,4 @@
-//! The hub: who hears what, and what the listening connection is told.
+//! Tests of the hub: which client gets which notification, and what is sent on the listening connection.
 
 use weir_testkit::reading::messages;
 use weir_wire::backend::TransactionStatus;
@@ -26,7 +26,7 @@ fn unlisten(name: &str) -> Request {
     Request::Unlisten(channel(name))
 }
 
-/// The texts of the queries that the hub sends, about marks of leases too.
+/// Returns the texts of all queries that the hub sends, including those about lease marks.
 fn all_sent(hub: &mut Hub) -> Vec<String> {
     let output = hub.take_output();
     let mut rest = output.as_slice();
@@ -40,7 +40,7 @@ fn all_sent(hub: &mut Hub) -> Vec<String> {
     found
 }
 
-/// The same without those about marks, which are answered.
+/// Returns the texts without those about lease marks, which are treated as answered.
 fn sent(hub: &mut Hub) -> Vec<String> {
     let mut found = all_sent(hub);
     let about_marks = |text: &String| text.ends_with("LISTEN \"weir_lease\"");
@@ -87,7 +87,7 @@ fn notification(name: &str, payload: &str) -> Vec<u8> {
     [b"A".as_slice(), &len.to_be_bytes(), &body].concat()
 }
 
-/// Events in words: `done 1`, `refused 1`, `1,3<-payload`.
+/// Returns events in words: `done 1`, `refused 1`, `1,3<-payload`.
 fn told(hub: &mut Hub) -> Vec<String> {
     let mut found = Vec::new();
     while let Some(event) = hub.poll() {
@@ -118,7 +118,7 @@ fn hear(hub: &mut Hub, bytes: &[u8]) -> Vec<String> {
     told(hub)
 }
 
-/// A hub with a connection, on which these clients listen to `a`.
+/// Creates a connected hub on which these clients listen to `a`.
 fn hub(ids: &[u64]) -> Hub {
     let mut hub = Hub::default();
     for id in ids {
@@ -243,7 +243,7 @@ fn a_lost_connection_names_everybody_who_listens_or_waits_once() {
     assert_eq!(hub.disconnected(), [seat(2), seat(1), seat(3)]);
     assert!(hub.is_idle());
     assert_eq!((hub.channel_count(), hub.seat_count()), (0, 0));
-    // A new beginning.
+    // A new start.
     hub.request(seat(1), listen("a"));
     hub.connected();
     assert_eq!(sent(&mut hub), ["LISTEN \"a\""]);
@@ -288,7 +288,7 @@ fn what_was_said_before_a_flush_is_told_before_its_answer() {
     assert_eq!(sent(&mut hub), ["", ""]);
     let said = [notification("a", "x"), answer("")].concat();
     assert_eq!(hear(&mut hub, &said), ["1<-x", "flushed 1"]);
-    // With the connection, everything is over.
+    // Without the connection, nothing is left.
     assert_eq!(hub.disconnected(), [seat(1)]);
     assert_eq!(told(&mut hub), ["flushed 3"]);
     hub.flush(seat(1));

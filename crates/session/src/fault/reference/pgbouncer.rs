@@ -1,4 +1,4 @@
-//! PgBouncer's texts for clients, and what Weir says on each of these occasions.
+//! PgBouncer's texts for clients, and Weir's text for each of these occasions.
 
 use weir_auth::login::LoginError;
 use weir_wire::options::OptionsError;
@@ -8,11 +8,11 @@ use self::Instead::{Argued, Same};
 use crate::fault::{Credential, Fault};
 use crate::relay::ClientFault;
 
-/// What Weir says where PgBouncer has a text.
+/// Weir's counterpart of a PgBouncer text.
 pub(super) enum Instead {
-    /// Something else, or nothing, and why.
+    /// Another text or none; explanation.
     Argued(&'static str),
-    /// The same, by this error.
+    /// Identical text, sent as this error.
     Same(Fault),
 }
 
@@ -22,7 +22,7 @@ const OWN_WORDS: &str = "PostgreSQL's own error, as without a pooler";
 const PROTOCOL: &str = "08P01 in PostgreSQL's words, such as `invalid frontend message type 120` or `invalid message format`: \
     drivers know these";
 
-/// PgBouncer's texts, `…` for what varies.
+/// Returns PgBouncer's texts; `…` stands for parts that vary.
 pub(super) fn texts() -> Vec<Text> {
     let parts = [waiting(), servers(), passwords(), logins(), protocol()];
     parts.into_iter().flatten().collect()

@@ -1,4 +1,4 @@
-//! One error of each kind with what to know about it. What varies in a text is `…`.
+//! A sample of each error with its guide. `…` stands for parts of a text that vary.
 
 use weir_auth::login::LoginError;
 use weir_sql::{Reason, Reasons};
@@ -15,7 +15,7 @@ const BROKEN: &str = "A broken or hostile client: see its address in the log.";
 
 type Sample = (Fault, Guide);
 
-/// Every kind of error, in the order of the page.
+/// Returns samples of every kind of error, in the order of the page.
 pub(super) fn samples() -> Vec<Sample> {
     let parts = [
         logins(),

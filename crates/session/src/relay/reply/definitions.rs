@@ -1,39 +1,39 @@
-//! Definitions that a transaction has changed and then undone, or changed again: tables, views, types, functions.
+//! Tracks definitions (tables, views, types, functions) that a transaction changes and then undoes, or changes again.
 //!
-//! In such a transaction PostgreSQL resolves statements to what no commit has ever made so, also those that it only
-//! analyses again (`RevalidateCachedQuery`), and afterwards it goes by that. In a session of its own only the client that
-//! did so sees it. Other clients use the same copies, so all copies of that server are of no more use. No command
-//! tag tells what functions define.
+//! In such a transaction PostgreSQL resolves statements to definitions that were never committed. This includes
+//! statements that it only analyses again (`RevalidateCachedQuery`). Afterwards it keeps that result. Without a pooler,
+//! only the client that made the changes is affected. Here other clients use the same copies, so all copies on that
+//! server become invalid. Command tags do not show which objects a function defines.
 
-/// Changes of definitions in the transaction under way.
+/// State of the definitions in the transaction under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Definitions {
-    /// Some were changed.
+    /// Definitions were changed.
     Changed,
     #[default]
     Kept,
-    /// Likewise, and a copy of ours was used behind that.
+    /// Definitions were changed, and a copy of ours was used after that.
     Used,
-    /// Some were changed, and then a part of the transaction was undone, or others were changed behind a use.
+    /// Definitions were changed, and then a part of the transaction was undone, or they were changed again after a use.
     Doubtful,
 }
 
 impl Definitions {
-    /// Something of the transaction is undone.
+    /// Records that a part of the transaction is undone.
     pub(super) fn undo(&mut self) {
         if matches!(self, Self::Changed | Self::Used) {
             *self = Self::Doubtful;
         }
     }
 
-    /// A copy of ours was prepared, bound or described.
+    /// Records that a copy of ours was prepared, bound or described.
     pub(super) fn note_use(&mut self) {
         if *self == Self::Changed {
             *self = Self::Used;
         }
     }
 
-    /// A statement with this command tag has run.
+    /// Records a completed statement by its command tag.
     pub(super) fn note(&mut self, tag: &[u8]) {
         let defines = match tag.first() {
             Some(b'A') => tag.starts_with(b"ALTER "),

@@ -1,4 +1,4 @@
-//! Replies to Describe: what statements of ours take and return.
+//! Handles replies to Describe: parameter types and columns of our statements.
 
 use weir_wire::backend::tag;
 use weir_wire::frame::Header;
@@ -8,11 +8,10 @@ use crate::expected::{Duty, Kind};
 use crate::relay::shape;
 
 impl Work<'_, '_> {
-    /// What the statement in the front entry, if it is a Describe of one, returns.
+    /// Records the columns of the statement, if the front entry is a Describe of one.
     ///
-    /// # Errors
-    /// If a statement that was prepared under the client's own name returns something else than the client goes by: its
-    /// request is on its way, and the server does not know that it has to refuse.
+    /// # Errors Fails if a statement prepared under the client's own name returns other columns than the client relies
+    /// on. Its request is already in flight, and the server does not know that it should refuse.
     pub(super) fn described(&mut self, shape: Option<u64>) -> Result<(), ServerFault> {
         if let Some((Kind::Describe, Duty::Swallow)) = self.duty()
             && let Some(renamed) = self
@@ -34,7 +33,7 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    /// Whether the front entry asks what a statement of ours is.
+    /// True if the front entry is a Describe of a statement of ours.
     fn is_about_statement(&self) -> bool {
         let front = self.server.queue.front();
         front.is_some_and(|front| front.kind == Kind::Describe && front.renamed.is_some())

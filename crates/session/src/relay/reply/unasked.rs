@@ -1,4 +1,4 @@
-//! Messages that belong to no request: notifications and changed parameters.
+//! Handles messages that answer no request: notifications and changed parameters.
 
 use std::sync::Arc;
 
@@ -11,8 +11,9 @@ use crate::expected::Duty;
 use crate::settings::{Settings, is_settable};
 
 impl Work<'_, '_> {
-    /// A client that listens to the channel on another connection too hears it from there. Its own has to show the number
-    /// that it takes for its own: nobody else says anything on its server as long as that listens for it.
+    /// Handles a notification from the leased server. If the client is subscribed to its channel through the hub, it
+    /// gets the notification from there. In a notification of its own, the server's process id is replaced by the one
+    /// the client knows: no other client uses the server while it listens for this client.
     pub(super) fn notified(&mut self, body: &[u8]) -> Verdict {
         let Ok(told) = backend::NotificationResponse::parse(body) else {
             return Verdict::Keep;
@@ -31,13 +32,13 @@ impl Work<'_, '_> {
         if *process == 0 || told.pid != self.server.process {
             return Verdict::Keep;
         }
-        // It came in a message of that length.
+        // Cannot fail: it came in a message of that length.
         let out = self.to_client.insert();
         let _ = encode::notification_response(out, *process, told.channel, told.payload);
         Verdict::Drop
     }
 
-    /// A changed parameter belongs to whoever caused it: to the client, unless we are changing settings ourselves.
+    /// Handles a changed parameter, which is the client's unless Weir itself is changing settings.
     pub(super) fn parameter_status(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
         let bad = || ServerFault::Malformed(tag::PARAMETER_STATUS);
         let status = backend::ParameterStatus::parse(body).map_err(|_| bad())?;
@@ -52,7 +53,7 @@ impl Work<'_, '_> {
             return Ok(Verdict::Drop);
         }
         if !for_nobody && self.client.reported.get(name) == Some(&*value) {
-            // PostgreSQL reports changes only: what a fence has set is none for its client.
+            // PostgreSQL reports only changes; a value that the fence has set is no change for the client.
             return Ok(Verdict::Drop);
         }
         if is_settable(name) {
@@ -68,7 +69,7 @@ impl Work<'_, '_> {
             };
             let began = self.client.began_with(name);
             if self.server.ran_unread && !for_nobody && is_default && began {
-                // Reset, so the client's own is set again, and told, in front of its next message.
+                // The value was reset, so the client's own value is set again, and reported, before its next message.
                 Arc::make_mut(&mut self.server.settings).unset(name);
                 return Ok(Verdict::Drop);
             }
@@ -84,12 +85,13 @@ impl Work<'_, '_> {
             return Ok(Verdict::Drop);
         }
         if for_nobody {
-            // The rollback of a client that left took back what it had set; and the client that is there is told of
-            // what we did for it when it is done.
+            // After a rollback for a client that left, its values are gone. A present client is told of our changes
+            // when our request is done.
             return Ok(Verdict::Drop);
         }
         if self.server.fence.is_some() || self.server.ran_unread {
-            // What the fence has set is not reported yet, but known to the client; what a text has reset is not told.
+            // Values set by the fence are not reported yet, but the client knows them. Values reset by a text are not
+            // reported.
             Arc::make_mut(&mut self.client.reported).set(name, &value)?;
         } else {
             self.client.reported = Arc::clone(&self.server.reported);

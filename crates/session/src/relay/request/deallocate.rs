@@ -1,8 +1,8 @@
-//! `DEALLOCATE` of a statement of the protocol, as a text.
+//! Handles SQL-level `DEALLOCATE` of a statement of the protocol.
 //!
-//! Drivers give statements back by text (psycopg does, in pipelines by the extended protocol). Other clients may use what
-//! the server has, so PostgreSQL is given a statement to deallocate in its place: its answers and errors are the right
-//! ones, and come exactly when they would come directly.
+//! Drivers drop statements by SQL text (psycopg does, in pipelines with the extended protocol). Other clients may use
+//! the server's copy, so the server gets another statement to deallocate instead. Its replies and errors then have the
+//! right content and order.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,32 +21,32 @@ use crate::sql::{self, Deallocated};
 use crate::statement::{Statement, put_parse};
 use crate::unnamed;
 
-/// Prepares something and deallocates it; the first of the two answers is not for the client.
+/// Prepares a statement and deallocates it; the reply to the first part is dropped.
 const QUERY: &[u8] = b"PREPARE weir_deallocate AS SELECT 1; DEALLOCATE weir_deallocate";
 
-/// The same in a Parse, without parameter types.
+/// `DEALLOCATE weir_deallocate` in a Parse, without parameter types.
 const TEXT: &[u8] = b"DEALLOCATE weir_deallocate\0\0\0";
 
-/// What is prepared to be deallocated: a Parse of no statement, as it takes no time.
+/// Body of a Parse of an empty statement, which costs no time.
 const NOTHING: &[u8] = b"\0\0\0";
 
-/// Portals that are remembered; one that is not is answered as if there were nothing to deallocate.
+/// Maximum number of portals that are remembered. A forgotten one is answered as if there were nothing to deallocate.
 const PORTALS_MAX: usize = 64;
 
-/// What deallocates names of the client's.
+/// Unnamed statement and portals of a client that deallocate its names.
 #[derive(Debug, Default)]
 pub(crate) struct Deallocating {
-    /// The number of its unnamed statement, if that does, and the name.
+    /// Serial of the unnamed statement and the name, if it deallocates one.
     unnamed: Option<(u64, Box<[u8]>)>,
-    /// Portals that do when they are run, and the names.
+    /// Portals that deallocate a name when they are executed.
     portals: VecDeque<Portal>,
 }
 
-/// A portal and the name that it deallocates.
+/// Name of a portal, and the name that it deallocates.
 type Portal = (Box<[u8]>, Box<[u8]>);
 
 impl Deallocating {
-    /// Of a client whose unnamed statement, with this number, deallocates a name.
+    /// Returns the state of a client whose unnamed statement, with this number, deallocates a name.
     pub(crate) fn by_unnamed(serial: u64, name: &[u8]) -> Self {
         Self {
             unnamed: Some((serial, name.into())),
@@ -54,14 +54,14 @@ impl Deallocating {
         }
     }
 
-    /// The name that the unnamed statement with this number deallocates.
+    /// Name that the unnamed statement with this number deallocates.
     pub(crate) fn unnamed_name(&self, serial: u64) -> Option<&[u8]> {
         let unnamed = self.unnamed.as_ref();
         let unnamed = unnamed.filter(|(number, _)| *number == serial);
         unnamed.map(|(_, name)| &**name)
     }
 
-    /// The portal is another one from now on.
+    /// Records that a portal was bound to a statement that deallocates `name`, if any.
     fn bind(&mut self, portal: &[u8], name: Option<Box<[u8]>>) {
         self.portals.retain(|(bound, _)| **bound != *portal);
         if let Some(name) = name {
@@ -78,7 +78,7 @@ impl Deallocating {
 }
 
 impl Work<'_, '_, '_, '_> {
-    /// What a text deallocates; None if it has nothing to do with statements of the protocol.
+    /// Returns what a text deallocates; `None` if it does not concern statements of the protocol.
     pub(super) fn deallocated_by(&self, text: &[u8]) -> Option<Deallocated> {
         let has_names = self.link.client.statement_count() > 0;
         let may_have_names = has_names || self.link.server.queue.changes_names();
@@ -92,7 +92,7 @@ impl Work<'_, '_, '_, '_> {
         matches!(self.link.client.statement(name), Some((_, Some(_))))
     }
 
-    /// Passes a simple query on.
+    /// Passes on a simple query.
     pub(super) fn pass_query(
         &mut self,
         message: Message,
@@ -103,7 +103,7 @@ impl Work<'_, '_, '_, '_> {
         match deallocated {
             Some(Deallocated::One(name)) if self.has_statement(&name) => {
                 let effect = self.define_unnamed(unnamed::NONE, &[], None);
-                // A constant text fits.
+                // Cannot fail: a constant text fits.
                 let _ = encode::query(self.to_server.insert(), QUERY);
                 entry = entry.with_undo(Undo::Deallocate(name.into()));
                 return self.expect(entry.with_unnamed(effect));
@@ -122,7 +122,7 @@ impl Work<'_, '_, '_, '_> {
         self.expect(entry.with_unnamed(effect));
     }
 
-    /// An unnamed Parse of a text that deallocates something; true if that was all about it.
+    /// Replaces an unnamed Parse of a text that deallocates a name. Returns true if the Parse is done with.
     pub(super) fn parse_deallocate(&mut self, name: Vec<u8>, serial: u64) -> bool {
         if !self.has_statement(&name) {
             return false;
@@ -136,7 +136,7 @@ impl Work<'_, '_, '_, '_> {
         true
     }
 
-    /// A Bind: remembers where a statement that deallocates goes. A named one is another statement then.
+    /// Records for a Bind which name its portal deallocates. If the statement is a named one, another takes its place.
     pub(super) fn bind_deallocate(
         &mut self,
         portal: &[u8],
@@ -178,7 +178,8 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// An Execute of such a portal finds something to deallocate, if the client has the name by then. None for any other.
+    /// Handles an Execute of such a portal: prepares something to deallocate if the client has the name. Returns `None`
+    /// for any other portal.
     pub(super) fn execute_deallocate(
         &mut self,
         message: Message,
@@ -201,7 +202,7 @@ impl Work<'_, '_, '_, '_> {
             return Ok(Some(entry));
         }
         self.put_empty(&ours);
-        // As a Close: what comes behind it in the batch is skipped with it.
+        // Undone like a Close: requests behind it in the batch are skipped with it.
         let Some((statement, parsed)) = self.link.client.forget(&name) else {
             return Ok(Some(entry));
         };
@@ -215,9 +216,9 @@ impl Work<'_, '_, '_, '_> {
         self.expect(Expected::new(Kind::Parse, Duty::Swallow));
     }
 
-    /// Closes the statement of that name: an earlier batch that failed may have left one.
+    /// Closes the statement of that name, which an earlier, failed batch may have left.
     pub(super) fn close_empty(&mut self, ours: &Statement) {
-        // A constant name fits.
+        // Cannot fail: a constant name fits.
         let kind = frontend::Kind::Statement;
         let _ = encode::close(self.to_server.insert(), kind, &ours.name);
         self.expect(Expected::new(Kind::Close, Duty::Swallow));

@@ -1,4 +1,4 @@
-//! What the client's requests may do to its session: noted for the question that follows, or refused.
+//! Records the effects of the client's requests on its session for the question that follows, or refuses the requests.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use crate::state::Question;
 use crate::statement::Statement;
 use crate::unnamed;
 
-/// Fails when it is parsed: the server, whose transaction it is, then treats it as any other error. Its words never reach
-/// the client.
+/// Statement that fails when it is parsed, sent in place of a refused one. The server thus treats the transaction as
+/// after any other error. The client never sees the text of this error.
 const REFUSED: &[u8] = b"SELECT ''::pg_catalog.int4";
 
-/// Functions of large objects (pg_proc.dat), which live inside of a transaction: the ones that drivers call by number.
+/// Large-object functions (pg_proc.dat) that drivers call by OID. Large-object descriptors end with the transaction.
 const LARGE_OBJECT_FUNCTIONS: [u32; 17] = [
     715, 764, 765, 767, 952, 953, 954, 955, 956, 957, 958, 964, 1004, 3170, 3171, 3172, 3457,
 ];
 
-/// `set_config`, which may be given any name.
+/// OID of `set_config`, which accepts any name.
 const SET_CONFIG: u32 = 2078;
 
 impl Work<'_, '_, '_, '_> {
-    /// What a simple query may do, if anything.
+    /// Returns the effects of a simple query, if it has any.
     pub(super) fn effects_of_query(&mut self, message: Message) -> Option<Arc<Effects>> {
         if !self.is_judging() || self.link.server.queue.is_skipping() {
             return None;
@@ -49,7 +49,7 @@ impl Work<'_, '_, '_, '_> {
         effects
     }
 
-    /// The beginning of a query is about to be passed on.
+    /// Starts to read a query that is passed on while it arrives.
     pub(super) fn begin_pieces(&mut self, message: Message) {
         if self.link.server.has_unread_end && !message.is_whole() {
             self.link.server.pieces = Some(Box::default());
@@ -57,7 +57,7 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// The next part of a query that is passed on while it arrives.
+    /// Reads the next part of a query that is passed on while it arrives.
     #[inline]
     pub(super) fn note_piece(&mut self, piece: &[u8]) {
         if self.link.server.pieces.is_some() {
@@ -77,14 +77,14 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// Whether anybody has to know what a statement does: also where clients keep their servers, since they may return to
-    /// what they began with, and leave behind what nothing takes away.
+    /// True if effects of statements matter. They do even where clients keep their servers: a RESET returns to the
+    /// client's own values, and some state can never be removed.
     #[inline]
     fn is_judging(&self) -> bool {
         self.link.rules.state != StatePolicy::Off
     }
 
-    /// A statement without effects of its own: new objects are temporary where the client's `search_path` says so.
+    /// Records a statement without effects of its own. The client's `search_path` may make its new objects temporary.
     #[inline]
     fn note_plain(&mut self) {
         let Link { client, server, .. } = &mut *self.link;
@@ -96,8 +96,9 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// What a client does that reads statistics is to be found there, whichever server it reads them from: each reports what
-    /// it counted before it goes to anybody else. A server does so by itself in a second or ten (manual 28.2.2).
+    /// Has the server report its statistics before it goes to another client, so that a client that reads statistics
+    /// finds its own activity from any server. Otherwise a server does so by itself within one to ten seconds (manual
+    /// 28.2.2).
     #[cold]
     fn note_counted(&mut self) {
         let Link {
@@ -112,7 +113,7 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// What the statement in a Parse may do when it is run, if anything.
+    /// Returns the effects that the statement in a Parse has when it is run, if any.
     pub(super) fn effects_of_parse(
         &mut self,
         message: Message,
@@ -128,7 +129,7 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// What a prepared statement may do; found out once.
+    /// Returns the effects of a prepared statement, which are judged once.
     pub(super) fn effects_of(&mut self, statement: &Statement) -> Option<Arc<Effects>> {
         if !self.is_judging() {
             return None;
@@ -138,13 +139,14 @@ impl Work<'_, '_, '_, '_> {
 
     fn judge(&mut self, text: &[u8]) -> Option<Arc<Effects>> {
         let Link { client, server, .. } = &*self.link;
-        // Something may have come to be held that has not been asked about yet; and what ends a pin ends other things, too.
+        // The session may hold state that no question has covered yet; and a statement that ends a pin has other
+        // effects too.
         let pinned =
             client.pin().is_some() || client.subscriptions.is_some() || server.is_uncertain();
         self.link.judge.effects(text, pinned)
     }
 
-    /// A statement is bound, so it is about to run. False if it has to wait.
+    /// Records the effects of a statement that is bound and so about to run. Returns false if the Bind must wait.
     pub(super) fn note_bound(&mut self, portal: &[u8], name: &[u8]) -> bool {
         if !self.is_judging() {
             return true;
@@ -177,7 +179,7 @@ impl Work<'_, '_, '_, '_> {
         true
     }
 
-    /// The same for one whose name its server knows as well.
+    /// Does the same as [`Work::note_bound`] for a statement under the client's own name.
     fn note_own(&mut self, portal: &[u8], name: &[u8]) -> bool {
         let all = self.effects_of_own(name);
         all.iter()
@@ -201,7 +203,7 @@ impl Work<'_, '_, '_, '_> {
         true
     }
 
-    /// A function is called by its number.
+    /// Records a function called by OID.
     pub(super) fn note_function(&mut self, message: Message) {
         if matches!(
             self.link.rules.state,
@@ -221,7 +223,7 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// A statement with these effects is about to be sent.
+    /// Records the effects of a statement that is about to be sent.
     pub(super) fn note(&mut self, effects: &Effects) {
         if self.link.rules.state == StatePolicy::Pin {
             let changes = !effects.asks.is_nothing() || !effects.reasons.is_empty();
@@ -267,9 +269,9 @@ impl Work<'_, '_, '_, '_> {
         self.note_plain();
     }
 
-    /// A statement that asks what the session listens to finds what the client listens to elsewhere: the server listens to
-    /// it too, until the transaction is over. Not if one has begun, in which LISTEN would have no effect yet; `begins` says
-    /// that the message is the first of its batch.
+    /// Lends the client's subscriptions to its server for a statement that lists the session's channels. The server
+    /// then listens to the same channels until the transaction is over. Not inside a transaction, where LISTEN would
+    /// have no effect yet. `begins` is true if the message is the first of its batch.
     pub(super) fn lend_channels(&mut self, effects: &Effects, begins: bool) {
         let Link { client, server, .. } = &mut *self.link;
         let Some(own) = client
@@ -286,7 +288,7 @@ impl Work<'_, '_, '_, '_> {
         let Some((listen, unlisten)) = own.statements() else {
             return;
         };
-        // Quoted names hold no NUL.
+        // Cannot fail: quoted names contain no NUL.
         let out = self.to_server.insert();
         if server.ask_for(&listen, Duty::Try, out).is_ok() {
             server.lent = Some(unlisten.into());
@@ -296,7 +298,7 @@ impl Work<'_, '_, '_, '_> {
 
     // --- refusing ---
 
-    /// Why the pool refuses a statement with these effects, if it does.
+    /// Returns the reasons for which the pool refuses a statement with these effects, if it does.
     pub(super) fn refusal_of(&self, effects: &Effects) -> Option<Reasons> {
         let rules = self.link.rules;
         let refuses_values = rules.sequences == SequencePolicy::Refuse;
@@ -311,14 +313,14 @@ impl Work<'_, '_, '_, '_> {
 
     pub(super) fn refuse_query(&mut self, reasons: Reasons) {
         let effect = self.define_unnamed(unnamed::NONE, &[], None);
-        // A constant text fits.
+        // Cannot fail: a constant text fits.
         let _ = encode::query(self.to_server.insert(), REFUSED);
         let entry = Expected::new(Kind::Query, Duty::Forward).with_unnamed(effect);
         self.expect(entry.with_undo(Undo::Refused(reasons)));
     }
 
     pub(super) fn refuse_parse(&mut self, name: &[u8], reasons: Reasons) {
-        // The name comes from a message, and the text is a constant.
+        // Cannot fail: the name comes from a message, and the text is a constant.
         let _ = encode::parse(self.to_server.insert(), name, REFUSED, &[0, 0]);
         let effect = if name.is_empty() {
             let serial = self.link.registry.serial();
@@ -331,19 +333,20 @@ impl Work<'_, '_, '_, '_> {
     }
 }
 
-/// True if DISCARD ALL can succeed: by itself, and outside of a transaction block.
+/// True if DISCARD ALL can succeed: alone in its text, and outside a transaction block.
 fn discards(effects: &Effects, status: TransactionStatus) -> bool {
     let is_alone = effects.statements <= 1 && status == TransactionStatus::Idle;
     effects.resets == Resets::Session && is_alone
 }
 
-/// Whether nothing takes away what is held for this reason.
+/// True if state held for this reason can never be removed.
 fn spoils(reason: Reason) -> bool {
     !matches!(reason, Reason::Sequence | Reason::Setting)
 }
 
-/// Of a long text of which only the beginning is here. One that begins as most long ones do is taken for data with little
-/// around it: whatever the server can tell is asked. Any other may set what it cannot tell.
+/// Returns the effects assumed for a long text of which only the beginning has arrived. A text that begins like most
+/// long ones is taken for data with little SQL around it, so only state that the server can report is asked for. Any
+/// other text may set what the server cannot report.
 fn unseen(beginning: &[u8]) -> Arc<Effects> {
     let begins_with = |word: &[u8]| {
         let text = beginning.trim_ascii_start();
@@ -372,7 +375,7 @@ fn unseen(beginning: &[u8]) -> Arc<Effects> {
     }
 }
 
-/// Of a text that was not read: everything.
+/// Returns the effects assumed for a text that was not read: everything.
 fn unknown() -> Arc<Effects> {
     everything(Reasons::of(Reason::Setting))
 }
@@ -406,7 +409,7 @@ mod tests {
     use crate::splice::Splice;
     use crate::statement::{Proven, Registry};
 
-    /// What the server gets of these messages.
+    /// Returns the messages that the server gets for these.
     fn sent(client: &mut Client, server: &mut Server, messages: &[u8]) -> String {
         sent_to(&mut pool(), client, server, messages)
     }
@@ -527,7 +530,7 @@ mod tests {
         let places: Vec<_> = texts.iter().map(|text| bound.find(text).unwrap()).collect();
         assert!(places.is_sorted(), "{bound}");
 
-        // Under another path it is another statement, of now.
+        // Under another search_path it is another statement, resolved now.
         let settings = [("timezone", "CET"), ("search_path", "there")];
         client.settings = Settings::from_pairs(settings).into();
         let mut server = Server::new(Arc::default());

@@ -1,9 +1,10 @@
-//! What a name of the client stands for on the server that it has now.
+//! Resolves a client's statement name to a statement on its present server.
 //!
-//! A statement belongs to the settings that it was parsed under, and to what it took and returned then. Both may have
-//! changed since (hazards COR-15, COR-16). PostgreSQL takes the text anew, with the parameter types that it had, and refuses
-//! if it would return something else; so do we, and where we cannot know that, we ask: then the client's message waits for
-//! the answer. A copy that is older than the client's own Parse may name other tables or functions: it is prepared anew.
+//! A statement belongs to the settings under which it was parsed, and to the types that it took and returned then. Both
+//! may have changed since (hazards COR-15, COR-16). PostgreSQL parses the text anew, with the original parameter types,
+//! and refuses if the result type differs; Weir does the same. Where Weir cannot know the result type, it asks the
+//! server, and the client's message waits for the answer. A copy older than the client's own Parse may refer to other
+//! tables or functions, so it is prepared anew.
 
 use std::sync::Arc;
 
@@ -19,14 +20,14 @@ use crate::relay::Link;
 use crate::server::Comparison;
 use crate::statement::{Copy, Presence, Statement};
 
-/// What becomes of a name in a message.
+/// Resolution of a name in a message.
 #[derive(Debug)]
 pub(super) enum Meaning {
-    /// It goes to the server as it is.
+    /// The message goes to the server unchanged.
     AsItIs,
-    /// The server is asked first what a statement takes and returns: the message has to wait.
+    /// The server must first describe the statement; the message has to wait.
     Open,
-    /// A name of ours takes its place, which the server knows by the time of the message.
+    /// A name of ours replaces it. The server has that statement by the time of the message.
     Ours {
         renamed: Renamed,
         /// See [`Expected::is_fresh`].
@@ -35,12 +36,13 @@ pub(super) enum Meaning {
 }
 
 impl Meaning {
-    /// The message goes to the server: it may be the first of a batch that can be put to it again.
+    /// True if a name of ours replaces the client's. The message may then be the first of a batch that can be sent
+    /// again.
     pub(super) fn is_ours(&self) -> bool {
         matches!(self, Self::Ours { .. })
     }
 
-    /// What the server owes for the message.
+    /// Returns the owed reply for the message.
     pub(super) fn entry(self, kind: Kind, begins: bool) -> Expected {
         let mut entry = Expected::new(kind, Duty::Forward);
         if let Self::Ours { renamed, is_fresh } = self {
@@ -51,7 +53,7 @@ impl Meaning {
         entry
     }
 
-    /// The statement of ours in it.
+    /// Returns the statement of ours in the message.
     pub(super) fn statement(&self) -> Option<&Arc<Statement>> {
         match self {
             Self::Ours { renamed, .. } => Some(&renamed.ours),
@@ -61,9 +63,9 @@ impl Meaning {
 }
 
 impl Work<'_, '_, '_, '_> {
-    /// What a name in a Bind or Describe stands for.
+    /// Resolves a name in a Bind or Describe.
     pub(super) fn meaning(&mut self, name: &[u8]) -> Meaning {
-        // It was about the message that came last, which is this one.
+        // The comparison was for the last message that waited, which is this one.
         let asked = self.link.server.comparison.take();
         if name.is_empty() || !self.tracks_names() || self.link.server.queue.is_skipping() {
             return Meaning::AsItIs;
@@ -78,7 +80,7 @@ impl Work<'_, '_, '_, '_> {
         let statement = Arc::clone(statement);
         let statement = self.placed(&known, statement);
         let ours = if self.link.server.status() == TransactionStatus::Failed {
-            // Only what ends the transaction runs, and that means the same everywhere.
+            // Only a statement that ends the transaction can run, and its meaning is the same everywhere.
             if !self.link.server.queue.is_named_last(&statement, &known) {
                 self.ensure(&statement);
             }
@@ -89,14 +91,14 @@ impl Work<'_, '_, '_, '_> {
                 None => return Meaning::Open,
             }
         };
-        // PostgreSQL repeats a name as it was sent, not as it compares it.
+        // PostgreSQL repeats a name as it was sent, not in its truncated form.
         let is_short = known.len() == name.len();
         Meaning::Ours {
             renamed: Renamed {
                 ours,
                 theirs: if is_short { known } else { name.into() },
             },
-            // It is described by the client itself.
+            // The client's own Describe follows.
             is_fresh: matches!(self.link.client.parsed(name), Some(Parsed::Sent(_))),
         }
     }
@@ -114,7 +116,7 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// The statement of a name, with an id of its own if it has none yet.
+    /// Returns the statement of a name, with an id of its own if it had none.
     pub(super) fn placed(&mut self, name: &[u8], statement: Arc<Statement>) -> Arc<Statement> {
         if !statement.is_apart() {
             return statement;
@@ -128,8 +130,8 @@ impl Work<'_, '_, '_, '_> {
         placed
     }
 
-    /// A statement of the client, as PostgreSQL would take it now, which the server has by the time of the message. None if
-    /// the message has to wait: for what the server says of a copy, or of the client's own Parse.
+    /// Returns the client's statement as PostgreSQL would resolve it now; the server has it by the time of the message.
+    /// `None` if the message must wait for the description of a copy or of the client's own Parse.
     fn taken_now(
         &mut self,
         name: &Arc<[u8]>,
@@ -163,7 +165,7 @@ impl Work<'_, '_, '_, '_> {
                 if !self.link.server.queue.describes(&statement) {
                     return Some(self.parse_now(name, &statement));
                 }
-                // Something has taken the place of its own copy, and what that was is still to be said.
+                // Something has replaced the client's own copy, and the description of that copy is outstanding.
                 self.link.server.needs_sync = true;
                 self.flush();
                 None
@@ -171,7 +173,7 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// The client's Parse was answered without a server: it is sent now, and resolved as of now.
+    /// Sends the client's Parse, which was answered without a server, and so resolves it now.
     fn parse_now(&mut self, name: &Arc<[u8]>, statement: &Arc<Statement>) -> Arc<Statement> {
         let ours = match self.link.server.is_settings_unsure() || self.may_be_temporary() {
             true => self.link.registry.private(&statement.body),
@@ -182,7 +184,7 @@ impl Work<'_, '_, '_, '_> {
         ours
     }
 
-    /// What a Parse of this text would be for the client now.
+    /// Returns the statement that a Parse of this text would give the client now.
     fn current(&mut self, statement: &Statement) -> Arc<Statement> {
         let Link {
             client,
@@ -194,8 +196,8 @@ impl Work<'_, '_, '_, '_> {
         registry.intern(statement.context_in(context), &statement.body)
     }
 
-    /// A Parse of the client's, under our name. The server's copy, if it has one, is replaced, so that names and types are
-    /// what they are now; who else uses the statement gets the new copy if it is described in the same way.
+    /// Sends a Parse of the client's under our name. It replaces the server's copy, if there is one, so that names and
+    /// types are resolved now. Other users of the statement get the new copy if its description is the same.
     pub(super) fn parse_anew(
         &mut self,
         name: &Arc<[u8]>,
@@ -221,8 +223,8 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// A copy with the parameter types of the client's own Parse, which is not older than that. None if the server has to
-    /// say first whether its columns are the same.
+    /// Returns a copy with the parameter types of the client's own Parse, and not older than that Parse. `None` if the
+    /// server must first say that the columns are the same.
     fn copy(
         &mut self,
         name: &Arc<[u8]>,
@@ -234,13 +236,13 @@ impl Work<'_, '_, '_, '_> {
         let (presence, copy) = self.copy_of(next);
         let is_there = match presence {
             Presence::Held => true,
-            // The client did not wait for its own Parse: if that fails, what comes next has to fail too.
+            // The client did not wait for its own Parse. If that Parse fails, the next message must fail too.
             Presence::Unsure => self.link.server.queue.is_named_last(next, name),
             Presence::Absent => false,
         };
         let is_good = is_there && since.allows(copy);
         if is_there && !is_good && !copy.is_described && self.link.server.queue.describes(next) {
-            // Another name's own Parse: what that is, is still to be said.
+            // The copy is of another name's own Parse, whose description is outstanding.
             self.link.server.needs_sync = true;
             self.flush();
             return None;
@@ -266,10 +268,10 @@ impl Work<'_, '_, '_, '_> {
         Some(next)
     }
 
-    /// Has the server prepare a copy and say what it returns, before the client's message.
+    /// Has the server prepare a copy and describe its columns, before the client's message.
     fn ask_for_columns(&mut self, of: Arc<Statement>, next: Arc<Statement>, name: &[u8]) {
         self.link.server.needs_sync = true;
-        // Should it fail, the client hears why: its message would fail for the same reason.
+        // If this fails, the client gets the error: its message would fail for the same reason.
         self.prepare(&next, Duty::Try, None);
         self.describe_ours(&next, name, true);
         self.flush();
@@ -282,11 +284,12 @@ impl Work<'_, '_, '_, '_> {
     }
 
     pub(super) fn flush(&mut self) {
-        // Five bytes always fit.
+        // Cannot fail: five bytes fit.
         let _ = encode::flush(self.to_server.insert());
     }
 
-    /// What the text is now, if it is another statement: settings that change planning have changed.
+    /// Returns the statement that the text now stands for, if that is another: settings that affect planning have
+    /// changed.
     fn meant_now(&mut self, statement: &Arc<Statement>) -> Option<Arc<Statement>> {
         let Link {
             client,
@@ -296,7 +299,7 @@ impl Work<'_, '_, '_, '_> {
             ..
         } = &mut *self.link;
         if server.is_settings_unsure() {
-            // What the server holds it plans again as it has to. What it does not hold nobody else may get.
+            // The server replans its own copies as needed. Statements that it does not have must not be shared.
             let (presence, _) = server.prepared.touch(statement, server.queue.batch());
             if presence != Presence::Absent || statement.is_private() {
                 return None;
@@ -310,7 +313,7 @@ impl Work<'_, '_, '_, '_> {
         Some(registry.version(statement.context_in(context), statement))
     }
 
-    /// Whether the server has a statement, and when it was parsed.
+    /// Returns the presence of a statement on the server, and its copy there.
     #[inline]
     pub(super) fn copy_of(&mut self, statement: &Statement) -> (Presence, Copy) {
         let server = &mut *self.link.server;
@@ -327,14 +330,14 @@ impl Work<'_, '_, '_, '_> {
         self.prepare(statement, Duty::Swallow, None);
     }
 
-    /// Has the server say what a Parse of ours has resolved to: of a copy, or, by the client's name, of its own Parse.
+    /// Has the server describe a Parse of ours: of a copy or, with the client's name, of its own Parse.
     pub(super) fn describe_ours(
         &mut self,
         statement: &Arc<Statement>,
         name: &[u8],
         is_fresh: bool,
     ) {
-        // Names of ours are short and hold no NUL.
+        // Cannot fail: names of ours are short and contain no NUL.
         let _ = encode::describe(
             self.to_server.insert(),
             frontend::Kind::Statement,

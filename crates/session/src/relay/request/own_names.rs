@@ -1,14 +1,16 @@
-//! One namespace: statements of the protocol and of SQL's PREPARE share their names in PostgreSQL, so that `EXECUTE p` may
-//! run what a Parse has prepared, and whoever comes second to a name is refused (42P05).
+//! Gives a client's statements their own names on its server where SQL text may use them.
 //!
-//! On servers a client's statements have names of ours, which keeps clients apart and these two kinds as well. So before a
-//! text deals with statements by name, those of the client's that it may mean are given their own names there, and what
-//! the client prepares from then on keeps its name. The server answers for itself; when the transaction is over it is
-//! asked which of the client's names it has. With the lease this ends: the names are ours again, and the server forgets
-//! all statements in front of whatever comes next.
+//! In PostgreSQL, statements of the protocol and of SQL's PREPARE share one namespace. `EXECUTE p` may run a statement
+//! from a Parse, and a name that is taken is refused (42P05). On servers a client's statements have names of ours,
+//! which separates clients, and also these two kinds of statements.
 //!
-//! A text that reads `pg_prepared_statements` may mean every name. Before it, all of the client's statements get their own
-//! names, and copies under names of ours are closed, so that the view shows what it would show directly.
+//! So before a text uses statements by name, Weir prepares those that it may mean under the client's own names. New
+//! statements of the client keep their names from then on. The server then answers for itself, and after the
+//! transaction Weir asks it which of the client's names exist. With the end of the lease the names are ours again, and
+//! the server drops all statements before its next use.
+//!
+//! A text that reads `pg_prepared_statements` may mean every name. Before it, all of the client's statements get their
+//! own names, and copies under names of ours are closed. The view then shows what it would show without a pooler.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,42 +26,43 @@ use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
 use crate::sql::{self, Deallocated};
 use crate::statement::{NAME_PREFIX, Statement};
 
-/// Goes in front of a Parse of ours in a transaction block of the client's.
+/// Precedes a Parse of ours inside a transaction block of the client's.
 const SAVEPOINT: &str = "SAVEPOINT weir_own";
 
-/// Goes behind it: a failure is undone, and what was prepared stays.
+/// Follows that Parse: undoes a failure and keeps the prepared statement.
 const TO_SAVEPOINT: &str = "ROLLBACK TO SAVEPOINT weir_own;RELEASE SAVEPOINT weir_own";
 
 /// Statements that a client's server has under the client's own names.
 #[derive(Debug, Default)]
 pub(crate) struct OwnNames {
-    /// As far as the server has said.
+    /// Statements that the server has confirmed.
     pub(crate) known: HashMap<Arc<[u8]>, Arc<Statement>>,
-    /// Those that were prepared to be listed, and not compared with what the client goes by.
+    /// Statements prepared only to be listed, whose columns are not compared with those the client relies on.
     pub(crate) unchecked: HashMap<Arc<[u8]>, Arc<Statement>>,
 }
 
 impl Work<'_, '_, '_, '_> {
-    /// A text that deals with statements by name is about to be run, or only parsed. False if it has to wait.
+    /// Prepares for a text that uses statements by name and is about to be run or only parsed. Returns false if it must
+    /// wait.
     pub(super) fn share_names(&mut self, effects: &Effects, text: &[u8], runs: bool) -> bool {
         let queue = &self.link.server.queue;
         if !self.tracks_names() || queue.is_skipping() {
             return true;
         }
         if queue.is_fenced() {
-            // A Sync of ours in between would end what the fence holds back.
+            // A Sync of ours in between would end the protection by the fence.
             return self.stall();
         }
         if !effects.lists_statements {
             self.hide_others(text);
         }
-        // DEALLOCATE by itself is known by the client's names (see `deallocate`).
+        // A lone DEALLOCATE is handled by the client's names (see `deallocate`).
         if let Some(deallocated) = sql::deallocated(text) {
             self.forget_listed(&deallocated);
             return true;
         }
         let queue = &self.link.server.queue;
-        // Behind another request nobody knows whether a transaction block is open.
+        // Behind another request it is unknown if a transaction block is open.
         let is_behind = !self.link.server.needs_sync && !queue.is_ours();
         if queue.changes_names_apart() || is_behind && self.link.client.statement_count() > 0 {
             return self.stall();
@@ -76,7 +79,7 @@ impl Work<'_, '_, '_, '_> {
                 .as_mut()
                 .filter(|_| effects.unseen)
             {
-                // It may deallocate what it does not name.
+                // The text may deallocate statements that it does not name.
                 own.unchecked.clear();
             }
         }
@@ -103,7 +106,7 @@ impl Work<'_, '_, '_, '_> {
         true
     }
 
-    /// Statements that are only listed neither run nor return anything.
+    /// Gives every statement its own name. Statements that are only listed neither run nor return anything.
     fn give_all_names(&mut self) {
         for (name, statement) in self.link.client.all_statements() {
             if let Some(statement) = statement {
@@ -112,7 +115,7 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// Forgets which statements were only listed, where they are about to be taken away: a name must not come back.
+    /// Forgets that statements were only listed before they are removed: a removed name must not come back.
     fn forget_listed(&mut self, deallocated: &Deallocated) {
         let Some(own) = &mut self.link.client.own_names else {
             return;
@@ -123,12 +126,12 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// A statement that was only listed is about to be used: it gets our name again, by which what it returns is compared
-    /// as always.
+    /// Gives a statement that was only listed our name again before it is used, so that its columns are compared as
+    /// usual.
     pub(super) fn use_listed(&mut self, name: &[u8]) {
         let Link { client, server, .. } = &mut *self.link;
         let own = client.own_names.as_mut();
-        // In a failed transaction nothing could be prepared in its place.
+        // In a failed transaction its replacement could not be prepared.
         let fails = server.queue.is_empty() && server.status() == TransactionStatus::Failed;
         let Some(own) = own.filter(|_| !fails && !server.queue.is_skipping()) else {
             return;
@@ -143,14 +146,14 @@ impl Work<'_, '_, '_, '_> {
         let undo = Undo::Closed(Arc::clone(&name), None, Parsed::of(&statement));
         let parsed = Parsed::of(&statement);
         client.remember(Arc::clone(&name), Some(statement), parsed);
-        // A name of the client's holds no NUL.
+        // Cannot fail: a client's name contains no NUL.
         let kind = frontend::Kind::Statement;
         let _ = encode::close(self.to_server.insert(), kind, &name);
         self.expect(Expected::new(Kind::Close, Duty::Swallow).with_undo(undo));
     }
 
-    /// The same for a statement that is about to be bound, or described. It knows what it means by a name from when it is
-    /// parsed, so it comes behind those.
+    /// Prepares for a statement that uses other statements by name and is about to be bound or described. Its Parse
+    /// must come behind theirs, since PostgreSQL resolves the names when it parses the statement.
     pub(super) fn share_names_for(
         &mut self,
         statement: &[u8],
@@ -184,7 +187,7 @@ impl Work<'_, '_, '_, '_> {
         true
     }
 
-    /// As [`Work::share_names_for`], for a Describe.
+    /// Does the same as [`Work::share_names_for`] for a Describe.
     pub(super) fn share_names_to_describe(&mut self, statement: &[u8]) -> bool {
         let known = match self.link.client.statement(statement) {
             Some((_, Some(known))) => Arc::clone(known),
@@ -201,7 +204,7 @@ impl Work<'_, '_, '_, '_> {
         self.link.server.question.add_reason(Reason::Prepared);
     }
 
-    /// What other clients have prepared here is not to be had by our names for it.
+    /// Hides other clients' statements from a text that contains one of our names.
     fn hide_others(&mut self, text: &[u8]) {
         let places = text.windows(NAME_PREFIX.len());
         if !places
@@ -232,7 +235,7 @@ impl Work<'_, '_, '_, '_> {
         effects.is_some_and(|effects| effects.lists_statements)
     }
 
-    /// A text may run what is behind this name.
+    /// Records the effects of the statement behind a name, which a text may run.
     fn note_named(&mut self, name: &[u8], mapped: Option<&Arc<Statement>>) {
         let mut effects = Vec::new();
         match mapped {
@@ -242,7 +245,7 @@ impl Work<'_, '_, '_, '_> {
         effects.iter().for_each(|effects| self.note(effects));
     }
 
-    /// What a statement under its own name may do: as the server has it, or as it will.
+    /// Returns the effects of statements under the client's own name, confirmed or in flight.
     pub(super) fn effects_of_own(&mut self, name: &[u8]) -> Vec<Arc<Effects>> {
         let Some(own) = &self.link.client.own_names else {
             return Vec::new();
@@ -264,8 +267,8 @@ impl Work<'_, '_, '_, '_> {
         effects.collect()
     }
 
-    /// Prepares a statement of the client's under the client's name. If that fails it keeps ours, and so does the client its
-    /// transaction block.
+    /// Prepares a statement under the client's own name. If that fails, the statement keeps our name, and the client's
+    /// transaction block is unharmed.
     fn give_own_name(&mut self, name: Arc<[u8]>, statement: &Arc<Statement>, is_used: bool) {
         let is_first = !self.link.server.needs_sync;
         let is_in_block = is_first && self.link.server.status() == TransactionStatus::InTransaction;
@@ -274,21 +277,21 @@ impl Work<'_, '_, '_, '_> {
         }
         self.link.server.has_own_names = true;
         let parsed = self.link.client.parsed(&name);
-        // Types that others have resolved are not those of a Parse that no server has seen.
+        // Types that other servers resolved do not apply to a Parse that no server has seen.
         let statement = match parsed {
             Some(Parsed::Known(_)) => Arc::clone(statement),
             _ => Arc::new(statement.apart(None)),
         };
         self.link.client.remember_own(Arc::clone(&name));
         let (before, after) = statement.literals(&self.link.client.settings);
-        // In a batch of the client's that is skipped with it, the client hears why.
+        // Inside a batch of the client's that a failure skips too, the client gets the error.
         let duty = if is_first { Duty::Swallow } else { Duty::Try };
         before.iter().for_each(|sql| self.run_for(duty, sql));
         statement.put_parse(self.to_server.insert(), &name);
         let undo = Undo::Owned(Arc::clone(&name), Arc::clone(&statement), true);
         self.expect(Expected::new(Kind::Parse, Duty::Swallow).with_undo(undo));
         if statement.needs_description() {
-            // What it returns is compared with what the client goes by.
+            // Its columns are compared with those that the client relies on.
             match self.link.client.own_names.as_mut().filter(|_| !is_used) {
                 Some(own) => drop(own.unchecked.insert(key(&name).into(), statement)),
                 None => self.describe_own(statement, name, Duty::Swallow),
@@ -296,7 +299,7 @@ impl Work<'_, '_, '_, '_> {
         }
         after.iter().for_each(|sql| self.run_for(duty, sql));
         if is_first {
-            // Nothing of the client's is skipped should it fail. Five bytes always fit.
+            // With a Sync of ours, a failure skips nothing of the client's. Cannot fail: five bytes fit.
             let _ = encode::sync(self.to_server.insert());
             self.expect(Expected::new(Kind::Sync, Duty::Swallow));
         }
@@ -305,19 +308,19 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// Sends a query of our own.
+    /// Sends a query of ours.
     fn say(&mut self, sql: &str) {
-        // A constant text fits.
+        // Cannot fail: a constant text fits.
         let _ = (self.link.server).ask_for(sql, Duty::Try, self.to_server.insert());
     }
 
-    /// Whether a Parse keeps its name: SQL may have taken it.
+    /// True if a Parse must keep the client's name, because SQL may have taken it.
     pub(super) fn keeps_names(&self) -> bool {
         let client = &*self.link.client;
         client.own_names.is_some() || client.held_reasons().contains(Reason::Prepared)
     }
 
-    /// A Parse that keeps its name.
+    /// Passes on a Parse under the client's own name.
     pub(super) fn parse_own(&mut self, message: Message, name: &[u8], statement: &Arc<Statement>) {
         self.begin_own_names();
         self.link.server.has_own_names = true;
@@ -327,7 +330,7 @@ impl Work<'_, '_, '_, '_> {
             client.remember_own(Arc::clone(&name));
         }
         self.pass(message, None);
-        // Nobody else's copies are of this Parse.
+        // Copies of other clients do not come from this Parse.
         let statement = Arc::new(statement.apart(None));
         let undo = Undo::Owned(Arc::clone(&name), Arc::clone(&statement), false);
         self.expect(Expected::new(Kind::Parse, Duty::Forward).with_undo(undo));
@@ -336,9 +339,9 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// Has the server describe a statement by the client's own name.
+    /// Has the server describe a statement under the client's own name.
     fn describe_own(&mut self, statement: Arc<Statement>, name: Arc<[u8]>, duty: Duty) {
-        // A name of the client's holds no NUL.
+        // Cannot fail: a client's name contains no NUL.
         let kind = frontend::Kind::Statement;
         let _ = encode::describe(self.to_server.insert(), kind, &name);
         let renamed = Renamed {
@@ -363,7 +366,7 @@ mod tests {
     use crate::splice::Splice;
     use crate::statement::{Proven, Registry};
 
-    /// What a server gets of messages that are sent one by one: tags and the names behind them.
+    /// Returns the messages that a server gets for these, sent one by one: tags and names.
     fn sent(client: &mut Client, server: &mut Server, messages: &[Vec<u8>]) -> Vec<String> {
         sent_by_rule(10, client, server, messages)
     }
@@ -432,7 +435,7 @@ mod tests {
             "{told:?}"
         );
         assert_eq!(first.len(), told.len());
-        // A Sync would end the batch that is open.
+        // A Sync would end the open batch.
         let told = sent(&mut client, &mut server, &[query("EXECUTE P(1)")]);
         assert_eq!(told, ["P p", "Q EXECUTE P(1)"]);
         let told = sent(
@@ -466,7 +469,7 @@ mod tests {
         client.remember(b"p".as_slice().into(), known, Parsed::known(1));
         let begin = query("BEGIN");
         let list = query("SELECT * FROM pg_prepared_statements");
-        // Not before the server has said whether there is a block.
+        // The server must first say if a transaction block is open.
         let told = sent(&mut client, &mut server, &[begin, list.clone()]);
         assert_eq!(told, ["Q BEGIN"]);
         server.queue.pop().unwrap();
@@ -525,7 +528,7 @@ mod tests {
         let told = sent(&mut client, &mut server, &[query(list)]);
         let listing = format!("Q {list}");
         assert_eq!(told, [&close, "P p", "S ", &listing]);
-        // Used, it is one of ours again, so that its columns are compared.
+        // When used, the statement has our name again, so that its columns are compared.
         let mut bind = Vec::new();
         encode::bind_head(&mut bind, b"", b"p", 6).unwrap();
         bind.extend_from_slice(&[0; 6]);
@@ -535,7 +538,7 @@ mod tests {
             told.iter().any(|one| one.starts_with("P weir_")),
             "{told:?}"
         );
-        // What comes next keeps its name, too, and the server forgets all of it.
+        // The next statement keeps its name too, and the server drops all of them.
         let told = sent(&mut client, &mut server, &[parse("q", "select 2")]);
         assert_eq!(told.first().map(String::as_str), Some("P q"));
         assert_eq!(server.forget_own_names(), Some("DEALLOCATE ALL"));

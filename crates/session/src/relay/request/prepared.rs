@@ -1,4 +1,5 @@
-//! Requests about named prepared statements: the client's names, our own, and what has to be put in front.
+//! Handles requests about named prepared statements: replaces the client's names by ours and adds what the server
+//! lacks.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::unnamed;
 /// Stands for no name of the client's.
 const UNNAMED: &[u8] = b"";
 
-/// Statements per server where new clients have none, for those that had some before a reload.
+/// Maximum number of statements per server for clients that had some before a reload turned them off.
 const KEPT_MAX: usize = 100;
 
 impl Work<'_, '_, '_, '_> {
@@ -69,7 +70,7 @@ impl Work<'_, '_, '_, '_> {
         Ok(self.parse_named(message, name, definition))
     }
 
-    /// False if it has to wait.
+    /// Handles a Parse of a named statement. Returns false if it must wait.
     pub(super) fn parse_named(&mut self, message: Message, name: &[u8], definition: &[u8]) -> bool {
         let begins = !self.link.server.needs_sync;
         match self.link.client.statement(name) {
@@ -93,7 +94,7 @@ impl Work<'_, '_, '_, '_> {
             self.refuse_parse(name, reasons);
             return true;
         }
-        // Here, since nothing can be put in front of its Bind in the same batch.
+        // Must happen here: nothing can be put in front of its Bind in the same batch.
         let sequences = effects.as_ref().map(|effects| effects.sequences);
         let begins_trial = self.link.client.sequences.is_tried_by(statement.text());
         self.clean_sequences(sequences.unwrap_or_default(), begins_trial);
@@ -116,7 +117,7 @@ impl Work<'_, '_, '_, '_> {
         true
     }
 
-    /// A Parse of a name that is new, by our name for it. What comes of it is for the server to say, so it is a real one.
+    /// Sends a Parse of a new name under our name. Only the server can decide if it is valid, so it is really sent.
     fn parse_mapped(&mut self, message: Message, name: &[u8], statement: &Arc<Statement>) {
         let name: Arc<[u8]> = name.into();
         let is_described_next = self.is_described_next(message, &name);
@@ -127,7 +128,7 @@ impl Work<'_, '_, '_, '_> {
         self.parse_anew(&name, statement, Duty::Forward, undo, is_described_next);
     }
 
-    /// Whether the client itself asks next what a statement returns.
+    /// True if the client's next message is a Describe of this statement.
     fn is_described_next(&self, message: Message, name: &[u8]) -> bool {
         let rest = self.input.get(message.at + message.have..);
         let next = rest.and_then(|rest| frame(rest, Side::Frontend).ok()?);
@@ -138,8 +139,8 @@ impl Work<'_, '_, '_, '_> {
         describe.is_ok_and(|next| next.kind == frontend::Kind::Statement && next.name == name)
     }
 
-    /// Has PostgreSQL refuse a name that is taken (42P05), in its own words, whatever has become of the statement that has
-    /// it: the text is prepared under a name of ours that an empty statement has.
+    /// Has PostgreSQL refuse a name that is taken (42P05), in its own words, even if that statement no longer exists on
+    /// the server. The text is prepared under a name of ours that an empty statement has.
     pub(super) fn parse_duplicate(&mut self, name: &[u8], definition: &[u8]) {
         let ours = self.link.registry.taken();
         self.put_empty(&ours);
@@ -150,7 +151,7 @@ impl Work<'_, '_, '_, '_> {
         self.expect(Expected::new(Kind::Parse, Duty::Forward).with_renamed(Some(renamed)));
     }
 
-    /// The statement that this body is for the client now.
+    /// Returns the statement that this Parse body now stands for.
     pub(super) fn intern(&mut self, body: &[u8]) -> Arc<Statement> {
         let is_temporary = self.may_be_temporary();
         let Link {
@@ -167,7 +168,7 @@ impl Work<'_, '_, '_, '_> {
         registry.intern(context, body)
     }
 
-    /// What the session has made temporary, or may have, hides what others find by the same names.
+    /// True if the session has temporary objects, or may have: these hide objects of the same name.
     pub(super) fn may_be_temporary(&self) -> bool {
         let Link { client, server, .. } = &*self.link;
         client.makes_temporary
@@ -181,13 +182,13 @@ impl Work<'_, '_, '_, '_> {
         let now = statement.tick();
         self.send_parse(statement, duty, undo, now);
         if !statement.is_settled() {
-            // They are what this one says, unless another one has said something else by then.
+            // This copy defines the types, unless another copy has defined them by then.
             self.describe_ours(statement, UNNAMED, true);
         }
     }
 
-    /// Sends a Parse under our own name, after a Close for each statement that has to make room. One of the client's own
-    /// resolves names and types; any other is told what they are.
+    /// Sends a Parse under our own name, after a Close for each statement that must make room. The client's own Parse
+    /// resolves names and types; any other Parse states the types.
     pub(super) fn send_parse(
         &mut self,
         statement: &Arc<Statement>,
@@ -211,7 +212,7 @@ impl Work<'_, '_, '_, '_> {
             self.close_ours(&old, clear);
         }
         self.statements.server_parses += 1;
-        // One of the client's own is read by its settings anyway.
+        // The client's own Parse is read under its settings anyway.
         let (before, after) = match duty {
             Duty::Forward => Default::default(),
             _ => statement.literals(&self.link.client.settings),
@@ -224,7 +225,7 @@ impl Work<'_, '_, '_, '_> {
         }
         let mut entry = Expected::new(Kind::Parse, duty).with_statement(statement);
         entry.undo = undo.map(Box::new);
-        // A Parse of the client may hold anything; one of ours has succeeded before.
+        // A Parse of the client's may contain anything; one of ours has succeeded before.
         let sure = clear && duty == Duty::Swallow && before.is_empty();
         self.expect_change(entry, statement, sure);
         after.iter().for_each(|sql| self.run(sql));
@@ -232,7 +233,7 @@ impl Work<'_, '_, '_, '_> {
 
     /// Sends a Close of a statement of ours.
     pub(super) fn close_ours(&mut self, statement: &Arc<Statement>, sure: bool) {
-        // Names of ours are short and hold no NUL.
+        // Cannot fail: names of ours are short and contain no NUL.
         let _ = encode::close(
             self.to_server.insert(),
             frontend::Kind::Statement,
@@ -242,7 +243,7 @@ impl Work<'_, '_, '_, '_> {
         self.expect_change(entry, statement, sure);
     }
 
-    /// As [`Work::expect`], for a request that changes what the server has prepared.
+    /// Does the same as [`Work::expect`] for a request that changes the server's prepared statements.
     pub(super) fn expect_change(
         &mut self,
         entry: Expected,
@@ -315,8 +316,8 @@ impl Work<'_, '_, '_, '_> {
         self.bind_deallocate(portal, name, meaning)
     }
 
-    /// The next message is the first of its batch that uses a statement, and the batch is a transaction of its own: should
-    /// that message fail because of a statement of ours, all can be said again.
+    /// Returns true, and starts to keep the batch, if the next message is the first in it to use a statement and the
+    /// batch is its own transaction. If that message fails because of a statement of ours, the batch can be sent again.
     fn begins_batch(&mut self) -> bool {
         let server = &mut *self.link.server;
         let is_first = server.bound == 0 && !server.repeat.is_open() && server.queue.only_names();
@@ -327,8 +328,8 @@ impl Work<'_, '_, '_, '_> {
         begins
     }
 
-    /// PostgreSQL reads parameters before it finds that columns have changed, and fails with what is wrong with them: so the
-    /// copy with the other columns is bound in front.
+    /// Sends a Bind of the copy whose columns have changed in front of the client's. PostgreSQL reads parameters before
+    /// it notices changed columns, so errors in them must come first.
     fn bind_first(&mut self, message: Message, head: &BindHead<'_>, ours: Arc<Statement>) {
         let rest_at = message.at + HEAD + head.len_consumed;
         let rest = self.input.get(rest_at..message.at + message.have);
@@ -389,7 +390,7 @@ impl Work<'_, '_, '_, '_> {
         self.link.server.needs_sync = true;
         if let Some(ours) = meaning.statement() {
             let out = self.to_server.insert();
-            // Names of ours are short and hold no NUL.
+            // Cannot fail: names of ours are short and contain no NUL.
             let _ = encode::describe(out, frontend::Kind::Statement, &ours.name);
         } else {
             self.pass(message, None);
@@ -408,8 +409,8 @@ impl Work<'_, '_, '_, '_> {
         self.meaning(name)
     }
 
-    /// Other clients may use the statement: only the name goes. The server is asked to close the client's name, which it
-    /// does not know, so that its answer comes exactly if it would have come directly.
+    /// Handles a Close. Other clients may use the statement, so only the client's name is removed. The server is asked
+    /// to close the client's name, which it does not know, so that the reply comes in the right place.
     pub(super) fn close(&mut self, message: Message) -> Result<bool, ClientFault> {
         let close = frontend::Close::parse(self.body(message))
             .map_err(|_| ClientFault::Malformed(tag::CLOSE))?;
@@ -436,7 +437,7 @@ impl Work<'_, '_, '_, '_> {
         }
         if statement && self.tracks_names() && looks_like_ours(close.name) {
             let nobody = self.link.registry.nobody();
-            // Names of ours are short and hold no NUL.
+            // Cannot fail: names of ours are short and contain no NUL.
             let _ = encode::close(self.to_server.insert(), close.kind, &nobody.name);
         } else {
             self.pass(message, None);
@@ -446,7 +447,7 @@ impl Work<'_, '_, '_, '_> {
     }
 }
 
-/// A name that could be one that we gave to a statement of another client.
+/// True if the name could be one of ours for a statement of another client.
 pub(super) fn looks_like_ours(name: &[u8]) -> bool {
     name.starts_with(NAME_PREFIX)
 }

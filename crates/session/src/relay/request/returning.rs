@@ -1,8 +1,8 @@
-//! Requests after which settings have the values that the client began with: RESET, SET TO DEFAULT, DISCARD ALL.
+//! Handles requests that return settings to the client's start values: RESET, SET TO DEFAULT, DISCARD ALL.
 //!
-//! Servers begin without those values, so they are set right behind the statement: inside of the text of a simple query
-//! ([`crate::inserted`]), and by requests of our own behind an Execute. DISCARD ALL cannot stand beside anything else in a
-//! text, so there they are set behind the query.
+//! Servers begin without those values, so Weir sets them right behind the statement. In a simple query it inserts them
+//! into the text ([`crate::inserted`]); behind an Execute it sends requests of its own. DISCARD ALL must stand alone in
+//! a text, so there the values are set behind the query.
 
 use std::sync::Arc;
 
@@ -19,17 +19,17 @@ use crate::server::Discard;
 use crate::settings::Settings;
 use crate::statement::put_parse;
 
-/// The name of the statement, and of the portal, that sets something. Both are gone when it is done.
+/// Name of the statement and of the portal that set a value. Both are closed at once.
 const NAME: &[u8] = b"weir_returns";
 
-/// Behind the names of a Bind: no formats, no parameters, no formats of results.
+/// Rest of a Bind behind its names: no formats, no parameters, no result formats.
 const NO_PARAMETERS: [u8; 6] = [0; 6];
 
-/// Portals of one transaction that are remembered. Nobody needs more that reset something.
+/// Maximum number of portals per transaction that are remembered; no client needs more that reset something.
 const PORTALS_MAX: usize = 64;
 
 impl Work<'_, '_, '_, '_> {
-    /// What has to be put into a text with these effects.
+    /// Returns the insertions for a text with these effects.
     pub(super) fn insertions(
         &self,
         text: Option<&[u8]>,
@@ -42,12 +42,12 @@ impl Work<'_, '_, '_, '_> {
         inserted::pieces(text?, &effects.returns, startup)
     }
 
-    /// Passes a simple query on, with these pieces in its text.
+    /// Passes on a simple query with these insertions.
     pub(super) fn pass_with(&mut self, message: Message, pieces: &[Piece]) {
         let more: usize = pieces.iter().map(|(_, piece)| piece.len()).sum();
         let out = self.to_server.insert();
         out.push(tag::QUERY);
-        // Far below what a length can say: the text is at hand, and so are the client's values.
+        // Far below the limit of a length: the text is in memory, and so are the client's values.
         let length = u32::try_from(message.header.body_len() + more + 4).unwrap_or(u32::MAX);
         out.extend_from_slice(&length.to_be_bytes());
         let start = message.at + HEAD;
@@ -60,7 +60,7 @@ impl Work<'_, '_, '_, '_> {
         self.to_server.keep(start + done, message.at + message.have);
     }
 
-    /// A statement with these effects goes to a portal.
+    /// Records that a statement with these effects is bound to a portal.
     pub(super) fn note_portal(&mut self, portal: &[u8], effects: Option<&Effects>) {
         let resets = effects.map(|effects| (&effects.resets, &effects.resets_locally));
         let resets = resets.filter(|both| *both != (&Resets::Nothing, &Resets::Nothing));
@@ -80,7 +80,7 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// Behind an Execute of such a portal.
+    /// Sets the client's values behind an Execute of such a portal.
     pub(super) fn return_behind(&mut self, execute: Message) -> Result<(), ClientFault> {
         if self.link.server.returning.is_empty() {
             return Ok(());
@@ -102,16 +102,16 @@ impl Work<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Runs one statement of our own among the client's requests of the extended protocol: if it fails, so do they.
+    /// Runs a statement of ours among the client's requests of the extended protocol: if it fails, so do they.
     pub(super) fn run(&mut self, sql: &str) {
         self.run_for(Duty::Try, sql);
     }
 
-    /// As [`Work::run`]. With [`Duty::Swallow`] the client is told nothing of a failure.
+    /// Does the same as [`Work::run`]. With [`Duty::Swallow`] the client does not get the error.
     pub(super) fn run_for(&mut self, duty: Duty, sql: &str) {
         let out = self.to_server.insert();
         put_parse(out, NAME, &[sql.as_bytes(), &[0, 0, 0]]);
-        // Constant names fit, and so does what stands behind them.
+        // Cannot fail: constant names fit, and so does the rest.
         if encode::bind_head(out, NAME, NAME, NO_PARAMETERS.len()).is_ok() {
             out.extend_from_slice(&NO_PARAMETERS);
         }
@@ -129,8 +129,8 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// In front of the client's next message, behind a DISCARD ALL of the extended protocol or a text that was not read:
-    /// sets what the client began with. False if the message has to wait for that.
+    /// Sets the client's start values before its next message, behind a DISCARD ALL of the extended protocol or a text
+    /// that was not read. Returns false if the message must wait.
     #[inline]
     pub(super) fn returns(&mut self, tag: u8) -> bool {
         let server = &*self.link.server;
@@ -138,9 +138,9 @@ impl Work<'_, '_, '_, '_> {
             && (!self.link.server.ran_unread || self.return_what_is_learnt())
     }
 
-    /// PostgreSQL commits a DISCARD ALL by itself. What sets the values again must not be part of what follows in the batch,
-    /// since an error there would take it back: so they are set in between, once the server has said that it is done. A Sync
-    /// waits for nothing: they are set behind it.
+    /// Sets the start values behind a DISCARD ALL, which PostgreSQL commits by itself. They must not be part of what
+    /// follows in the batch, since an error there would undo them. So they are sent in between, once the server has
+    /// completed the DISCARD ALL. If a Sync follows, nothing waits: they are set behind it.
     #[cold]
     fn return_behind_discard(&mut self, tag: u8) -> bool {
         let server = &mut *self.link.server;
@@ -155,7 +155,7 @@ impl Work<'_, '_, '_, '_> {
             Discard::Asked if !is_answered => return false,
             before => {
                 server.discard = Discard::None;
-                // It has failed, unless that is still to come.
+                // The DISCARD ALL has failed, unless its reply is outstanding.
                 server.discards &= before == Discard::Done || tag == tag::SYNC;
                 return true;
             }
@@ -164,7 +164,7 @@ impl Work<'_, '_, '_, '_> {
         server.discards = false;
         server.needs_sync = false;
         server.bound = 0;
-        // Five bytes always fit.
+        // Cannot fail: five bytes fit.
         let _ = encode::sync(self.to_server.insert());
         let mut sync = Expected::new(Kind::Sync, Duty::Swallow);
         sync.held_back = true;
@@ -173,9 +173,9 @@ impl Work<'_, '_, '_, '_> {
         false
     }
 
-    /// Sets what the client began with, and a text that was not read has reset, before anything else of the client's runs.
-    /// False if that, or the question behind the text, has not been answered yet. Where the client has sent more without
-    /// waiting for the text, or is in a transaction, nothing is known in time, and its messages go on.
+    /// Sets start values that an unread text has reset before anything else of the client's runs. Returns false if that
+    /// request, or the question behind the text, is unanswered. If the client sent more without waiting for the text,
+    /// or is in a transaction, the values are not known in time, and its messages go on.
     #[cold]
     fn return_what_is_learnt(&mut self) -> bool {
         let Link { client, server, .. } = &mut *self.link;
@@ -196,12 +196,13 @@ impl Work<'_, '_, '_, '_> {
             return true;
         }
         server.settings = Arc::clone(&client.settings);
-        // The values were on a server before, so they hold no NUL.
+        // Cannot fail: the values were on a server before, so they contain no NUL.
         let _ = server.require(changes.join(";"), Duty::Swallow, self.to_server.insert());
         false
     }
 
-    /// Behind a DISCARD ALL. Not while a COPY may be going on, which would take it for its data.
+    /// Sets the start values behind a DISCARD ALL, unless a COPY may be in progress, which would take the query for
+    /// data.
     pub(super) fn return_to_startup(&mut self) {
         let server = &mut *self.link.server;
         if !server.discards || server.needs_sync || !server.queue.takes_queries() {
@@ -209,22 +210,22 @@ impl Work<'_, '_, '_, '_> {
         }
         server.discards = false;
         if server.bound > 1 {
-            // Set already, and perhaps changed again since.
+            // The values are set already, and the client may have changed them since.
             return;
         }
-        // What the client is told must be true by then.
+        // Values that are reported to the client must be current by then.
         server.queue.hold_back();
         self.set_startup();
     }
 
-    /// Sets what the client began with, before anything else of the client's runs.
+    /// Sets the client's start values before anything else of the client's runs.
     fn set_startup(&mut self) {
         let Link { client, server, .. } = &mut *self.link;
         for (name, _) in client.startup.iter() {
             server.question.add_name(name);
         }
         let sql = Settings::default().statements_to(&client.startup);
-        // Values of a start-up packet hold no NUL and are short.
+        // Cannot fail: values of a start-up packet contain no NUL and are short.
         let _ = server.require(sql, Duty::Try, self.to_server.insert());
     }
 }

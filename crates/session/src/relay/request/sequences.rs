@@ -1,4 +1,4 @@
-//! Requests that read or move sequences ([`crate::sequences`]).
+//! Handles requests that read or advance sequences ([`crate::sequences`]).
 
 use weir_sql::{Reason, Sequences};
 use weir_wire::backend::TransactionStatus;
@@ -8,7 +8,8 @@ use crate::expected::Duty;
 use crate::relay::StatePolicy;
 
 impl Link<'_> {
-    /// Before requests are passed on: what the pool has learnt, and whether a trial is over.
+    /// Updates the client's use of sequences before requests are passed on: applies what the pool has learnt, and ends
+    /// a trial.
     #[inline]
     pub(super) fn look_at_sequences(&mut self) {
         let Link { client, server, .. } = self;
@@ -27,9 +28,9 @@ impl Link<'_> {
 }
 
 impl Work<'_, '_, '_, '_> {
-    /// Discards what others left, or the client itself before it got newer values elsewhere, for a client whose
-    /// application reads: a statement may read without a word of it in its text. So too for a client that keeps its
-    /// server, for whatever reason: its read may come in any later transaction, when it has values of its own.
+    /// Discards sequence values of other clients, or outdated ones of the client itself, for a client whose application
+    /// reads them. A statement may read them without a trace in its text. The same is done for a client that keeps its
+    /// server for any reason: it may read in a later transaction, when it has values of its own.
     #[inline]
     pub(super) fn discard_sequences_for_readers(&mut self) {
         let Link {
@@ -44,9 +45,9 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// Discards what others left if a statement reads or moves a sequence by its text, or may begin the client's trial:
-    /// currval then tells the client's own value, or PostgreSQL says that there is none. The message has to wait if
-    /// [`crate::expected::Queue::awaits_required`] afterwards.
+    /// Discards sequence values of other clients if the statement's text reads or advances a sequence, or if the
+    /// statement may begin the client's trial. `currval` then returns the client's own value, or PostgreSQL's error
+    /// that there is none. The message must wait if [`crate::expected::Queue::awaits_required`] afterwards.
     #[inline]
     pub(super) fn clean_sequences(&mut self, sequences: Sequences, begins_trial: bool) {
         if (sequences != Sequences::Untouched || begins_trial)
@@ -56,13 +57,15 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// If the client has done nothing here yet but BEGIN, or nothing that moves a sequence in its earlier transactions. A failed transaction reads nothing, and would refuse this.
+    /// Discards the session's sequence values, unless the client may have values of its own on this lease: it has done
+    /// nothing here but BEGIN, or nothing that advances a sequence in earlier transactions. Not in a failed
+    /// transaction, which reads nothing and would refuse the request.
     fn discard_sequences(&mut self) {
         let server = &mut *self.link.server;
         let can_run = server.status() != TransactionStatus::Failed && server.queue.is_plain();
         let has_none = server.is_fresh || server.is_beginning && !server.has_moved_sequence;
         if has_none && !server.needs_sync && can_run {
-            // A constant text fits.
+            // Cannot fail: a constant text fits.
             let sql = "DISCARD SEQUENCES".to_owned();
             let _ = server.require(sql, Duty::Swallow, self.to_server.insert());
             server.has_foreign_sequences = false;
@@ -70,8 +73,8 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// A statement is about to run that reads or moves a sequence. Who reads what another transaction got keeps the server
-    /// from then on, and so does who may.
+    /// Records that a statement that reads or advances a sequence is about to run. A client that reads, or may read, a
+    /// value from an earlier transaction keeps the server from then on.
     pub(super) fn note_sequences(&mut self, sequences: Sequences) {
         if sequences == Sequences::Untouched {
             return;
@@ -131,7 +134,7 @@ mod tests {
         Server::new(Arc::default())
     }
 
-    /// What the server gets of one simple query; `fresh`: on a new lease.
+    /// Sends one simple query and returns what the server gets. `fresh` starts a new lease.
     fn sent(
         pool: &Arc<Proven>,
         client: &mut Client,
@@ -194,7 +197,7 @@ mod tests {
         String::from_utf8_lossy(out.finish()).into_owned()
     }
 
-    /// Answers everything that is on its way.
+    /// Answers all outstanding requests.
     fn answer(client: &mut Client, server: &mut Server, tag: &str, status: TransactionStatus) {
         answer_ours(client, server);
         let mut message = Vec::new();
@@ -233,7 +236,7 @@ mod tests {
         sent(&pool, &mut a, &mut s, READ, false);
         assert_eq!(a.pin(), PIN);
         assert!(!a.is_on_trial() && pool.readers.has(""));
-        // Another client of the application, on another server, from its first INSERT on.
+        // Another client of the application, on another server, is kept from its first INSERT on.
         let (mut b, mut t) = (client(2), server());
         sent(&pool, &mut b, &mut t, INSERT, true);
         assert_eq!(b.pin(), None);
@@ -255,7 +258,7 @@ mod tests {
             sent_in(policy, &pool, &mut a, &mut s, (text, true));
             answer(&mut a, &mut s, tag, TransactionStatus::Idle);
             assert_eq!((a.pin(), a.is_on_trial()), (pin, false), "{text}");
-            // The application is not learnt: it may be another pool's rule tomorrow.
+            // The application is not learnt: the pool's rule may change tomorrow.
             assert!(!pool.readers.has(""));
         }
     }
@@ -385,7 +388,7 @@ mod tests {
         let (pool, mut a, mut b, mut s) = (Arc::default(), client(1), client(2), server());
         sent(&pool, &mut a, &mut s, "SELECT nextval('s')", true);
         answer(&mut a, &mut s, "SELECT 1", TransactionStatus::Idle);
-        // Its text does not begin with the verb, so nothing is discarded in front.
+        // Its text does not begin with the verb, so nothing is discarded before it.
         let told = sent(&pool, &mut b, &mut s, "/**/ INSERT INTO t VALUES (1)", true);
         assert!(!told.contains("DISCARD"), "{told:?}");
         answer(&mut b, &mut s, "INSERT 0 1", TransactionStatus::Idle);

@@ -1,4 +1,4 @@
-//! Requests about the unnamed statement, and about names whose fate is not known yet.
+//! Handles requests about the unnamed statement, and about names whose fate is unknown.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::statement::{Presence, Statement, planning, put_parse};
 use crate::unnamed;
 
 impl Work<'_, '_, '_, '_> {
-    /// Whether it depends on replies to come if the client has this name. One that a real Parse gives is no question: a
-    /// message that `only_uses` it fails exactly if that Parse does.
+    /// True if outstanding replies decide if the client has this name. A name from a Parse that is really sent is
+    /// settled for a message that `only_uses` it: that message fails exactly if the Parse does.
     pub(super) fn is_unsettled(&self, name: &[u8], only_uses: bool) -> bool {
         let Link { client, server, .. } = &*self.link;
         let queue = &server.queue;
@@ -42,8 +42,8 @@ impl Work<'_, '_, '_, '_> {
         !is_given && queue.is_unsettled(client::key(name))
     }
 
-    /// True if the client's own Parse makes the copy that the server will have. Otherwise a Parse of ours would go in front
-    /// of the message that uses it, and would succeed though the client's is skipped.
+    /// True if the client's own Parse makes the copy that the server will have. Otherwise a Parse of ours would precede
+    /// the message that uses the name, and would succeed although the client's Parse is skipped.
     fn gets_own_copy(&self, statement: &Statement, name: &[u8]) -> bool {
         let copy = self.link.server.prepared.copy(statement);
         let own = match self.link.client.parsed(name) {
@@ -54,8 +54,8 @@ impl Work<'_, '_, '_, '_> {
         copy.is_some_and(|copy| copy.parsed_at == own)
     }
 
-    /// A text (None: one that is not all here) is on its way: from here on, what a Parse finds may depend on settings that
-    /// only this transaction has. A statement that is a transaction of its own has none.
+    /// Notes that a text (`None`: incomplete) is being sent that may change settings within its transaction only. From
+    /// then on, the result of a Parse may depend on them. A statement that is its own transaction changes none.
     pub(super) fn note_local(&mut self, text: Option<&[u8]>) {
         let tracks_names = self.tracks_names();
         let Link { client, server, .. } = &mut *self.link;
@@ -70,8 +70,8 @@ impl Work<'_, '_, '_, '_> {
         server.plans_locally = !is_alone && text.is_none_or(planning::may_plan_locally);
     }
 
-    /// A client that listens hears what a request of its own has said before the answer to that is over, so the next
-    /// request waits for the end. What belongs to a COPY does not.
+    /// True if the message must wait for the end of the last request. A client with subscriptions must get the
+    /// notifications that its request has sent before the end of that request's reply. Messages of a COPY do not wait.
     pub(super) fn waits_to_hear(&self, tag: u8) -> bool {
         let of_copy = matches!(
             tag,
@@ -81,13 +81,13 @@ impl Work<'_, '_, '_, '_> {
         !of_copy && (client.is_behind() || server.queue.owes_ready())
     }
 
-    /// The message has to wait for a reply.
+    /// Marks the input as stalled: the message must wait for a reply. Returns false.
     pub(super) fn stall(&mut self) -> bool {
         self.stalled = true;
         false
     }
 
-    /// False if it has to wait.
+    /// Handles an unnamed Parse. Returns false if it must wait.
     pub(super) fn parse_unnamed(&mut self, message: Message, definition: &[u8]) -> bool {
         let text = definition.split(|byte| *byte == 0).next();
         let deallocated = text.filter(|_| message.is_whole());
@@ -110,7 +110,7 @@ impl Work<'_, '_, '_, '_> {
             self.refuse_parse(b"", reasons);
             return true;
         }
-        // Here, since nothing can be put in front of its Bind in the same batch.
+        // Must happen here: nothing can be put in front of its Bind in the same batch.
         let sequences = effects.as_ref().map(|effects| effects.sequences);
         let begins_trial = self.link.client.sequences.is_tried_by(definition);
         self.clean_sequences(sequences.unwrap_or_default(), begins_trial);
@@ -154,13 +154,13 @@ impl Work<'_, '_, '_, '_> {
         if let Some(statement) = often
             && self.copy_of(&statement).0 == Presence::Absent
         {
-            // Behind the client's own Parse, which fails if this would: the next one finds it here.
+            // Behind the client's own Parse, which fails if this one would. The next Parse finds the statement here.
             self.prepare(&statement, Duty::Swallow, None);
         }
         true
     }
 
-    /// The statement that stands in for this unnamed one from now on, if it has come often enough.
+    /// Returns the statement that stands in for this unnamed one from now on, if it has come often enough.
     fn comes_often(&mut self, definition: &[u8]) -> Option<Arc<Statement>> {
         let Link { server, rules, .. } = &*self.link;
         let may = rules.prepare_unnamed > 0 && rules.tracks_unnamed && rules.max_prepared > 0;
@@ -175,8 +175,8 @@ impl Work<'_, '_, '_, '_> {
         (statement.came_unnamed() > after).then_some(statement)
     }
 
-    /// What the unnamed statement of the client is called on servers, if one of ours stands in for it and still means the
-    /// same. The server has it by the time of the next message.
+    /// Resolves the client's unnamed statement if one of ours stands in for it and still has the same meaning. The
+    /// server has that statement by the time of the next message.
     pub(super) fn stood_in_for(&mut self, name: &[u8]) -> Option<Meaning> {
         let Link { client, server, .. } = &*self.link;
         if !name.is_empty() || server.queue.is_skipping() || server.is_settings_unsure() {
@@ -196,7 +196,7 @@ impl Work<'_, '_, '_, '_> {
         })
     }
 
-    /// The client's request changes the unnamed statement; None if neither side has or gets one.
+    /// Records that the client's request changes the unnamed statement; `None` if neither side has or gets one.
     pub(super) fn define_unnamed(
         &mut self,
         serial: u64,
@@ -241,14 +241,14 @@ impl Work<'_, '_, '_, '_> {
         if has || !rules.tracks_unnamed || server.queue.is_skipping() {
             return;
         }
-        // One that was too long to keep is lost with its server: PostgreSQL then says that there is none.
+        // A body that was too long to keep is lost with its server; PostgreSQL then reports that there is none.
         let serial = if body.is_empty() {
             unnamed::NONE
         } else {
             serial
         };
         let kind = if serial == unnamed::NONE {
-            // A constant message fits.
+            // Cannot fail: a constant message fits.
             let _ = encode::close(self.to_server.insert(), frontend::Kind::Statement, b"");
             Kind::Close
         } else {

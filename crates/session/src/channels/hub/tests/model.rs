@@ -1,4 +1,4 @@
-//! Random clients, notifications and delays against a model of the server: each client hears exactly what it must.
+//! Random clients, notifications and delays against a model of the server: each client gets exactly what it must get.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,9 +16,9 @@ enum Step {
     Leave(u64),
     Listen(u64, usize),
     Notify(usize),
-    /// The server works on the next request.
+    /// The server processes the next request.
     Serve,
-    /// So many bytes of what the server sent arrive.
+    /// This many bytes from the server arrive.
     Arrive(usize),
     Unlisten(u64, usize),
     UnlistenAll(u64),
@@ -39,12 +39,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What one client is due on one channel: everything in `must` and nothing that is not in `may`.
+/// Notifications of a channel that a client is due: everything in `must`, and nothing that is not in `may`.
 #[derive(Debug, Default)]
 struct Due {
-    /// It was told that it listens, and has not asked to stop.
+    /// True if the client's LISTEN was confirmed and it has not asked to stop.
     is_sure: bool,
-    /// It has asked to listen, and was not told that it does not.
+    /// True if the client has asked to listen, and was not told that it has stopped.
     is_open: bool,
     must: BTreeSet<u32>,
     may: BTreeSet<u32>,
@@ -54,7 +54,7 @@ struct Due {
 #[derive(Default)]
 struct World {
     hub: Hub,
-    /// How often each client has left. Whoever comes in its place has a number of its own ([`Seat`]).
+    /// Number of times each client has left. Its successor has a new id ([`Seat`]).
     lives: BTreeMap<u64, u64>,
     requests: VecDeque<String>,
     listened: BTreeSet<String>,
@@ -62,7 +62,7 @@ struct World {
     input: Vec<u8>,
     due: BTreeMap<(u64, usize), Due>,
     pending: BTreeMap<u64, Request>,
-    /// What each client has to have heard when its flush is answered: channel and number.
+    /// Notifications that each client must have received when its flush is answered: channel and number.
     flushes: BTreeMap<u64, Vec<(usize, u32)>>,
     number: u32,
 }
@@ -86,7 +86,7 @@ impl World {
         self.listen_to_hub();
     }
 
-    /// Number of the client that has this place now.
+    /// Returns the id of the client that is in this place now.
     fn id(&self, who: u64) -> u64 {
         who + CLIENTS * self.lives.get(&who).copied().unwrap_or_default()
     }
@@ -95,7 +95,7 @@ impl World {
         self.hub.leave(seat(who));
         self.flushes.remove(&who);
         self.pending.remove(&who);
-        // Nobody is there to hear what was on its way.
+        // No client is left to receive outstanding notifications.
         self.due.retain(|(client, _), due| {
             if *client == who {
                 due.check();
@@ -147,7 +147,7 @@ impl World {
                 due.may.insert(self.number);
             }
         }
-        // The server sends what is committed as soon as it is.
+        // The server sends a notification as soon as it is committed.
         if self.listened.contains(CHANNELS[what]) {
             self.wire
                 .extend(notification(CHANNELS[what], &self.number.to_string()));
@@ -180,11 +180,11 @@ impl World {
                 Event::Refused(..) => panic!("nothing is refused here"),
                 Event::Leased(..) => panic!("nobody marks anything"),
                 Event::Flushed(seat) => {
-                    // Nobody asked, if the client has left since.
+                    // Without an entry, the client that asked has left since.
                     let due = self.flushes.remove(&seat.client).unwrap_or_default();
                     for (what, said) in due {
                         let due = self.due.get(&(seat.client, what));
-                        // One that has left, or has stopped, need not hear it any more.
+                        // A client that has left or stopped need not get it.
                         let listens = due.filter(|due| due.is_sure);
                         assert!(listens.is_none_or(|due| due.heard.contains(&said)));
                     }
@@ -222,7 +222,7 @@ impl World {
         }
     }
 
-    /// Everything on its way arrives.
+    /// Delivers everything outstanding, and checks the result.
     fn finish(&mut self) {
         while !(self.requests.is_empty() && self.wire.is_empty()) {
             self.step(&Step::Serve);
@@ -245,7 +245,7 @@ impl World {
 }
 
 impl Due {
-    /// Nothing but what it may hear, in order.
+    /// Checks that the client got only permitted notifications, in order.
     fn check(&self) {
         assert!(self.heard.is_sorted_by(|a, b| a < b), "order: {self:?}");
         assert!(
@@ -263,15 +263,14 @@ impl Due {
     }
 }
 
-/// A client that left before its flush was answered, and another one in its place that flushes, too: the first answer is
-/// not the second client's.
+/// Checks that the answer to a flush is not given to a client that took the place of the one that asked.
 #[test]
 fn an_answer_to_a_client_that_left_is_not_its_successors() {
     use Step::{Arrive, Flush, Leave, Listen, Notify, Serve};
     let all = || Arrive(usize::MAX);
     let steps = [
         [Flush(2), Leave(2), Listen(2, 1), Flush(2)],
-        // The second flush is not answered yet when what the third has to tell is said.
+        // The second flush is unanswered when the notification that the third must wait for is sent.
         [Serve, Serve, Serve, all()],
         [Serve, Notify(1), Flush(2), all()],
     ];
