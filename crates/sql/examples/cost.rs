@@ -1,4 +1,4 @@
-//! Prints what each step costs: nanoseconds per text, the best of several rounds.
+//! Prints the cost of each step: nanoseconds per text, the best of several rounds.
 #![expect(clippy::print_stdout, reason = "its only purpose")]
 #![expect(clippy::disallowed_methods, reason = "it measures")]
 
@@ -67,7 +67,7 @@ fn print(text: &str) {
     );
 }
 
-/// Of a hundred rounds.
+/// Returns the time per call in nanoseconds, the best of a hundred rounds.
 fn best<T>(calls: u32, mut call: impl FnMut() -> T) -> f64 {
     let round = |_| {
         let start = Instant::now();

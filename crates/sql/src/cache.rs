@@ -1,4 +1,4 @@
-//! Both steps, and a memory of verdicts by text.
+//! Judge of texts: runs both steps and caches verdicts by text.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use crate::judge::{by_words, judge};
 use crate::pieces::Pieces;
 use crate::scan::{is_harmless, is_harmless_while_pinned};
 
-/// Of each of the two generations: texts, and bytes of them.
+/// Maximum number of texts, and of their bytes, in each of the two generations.
 const TEXTS_MAX: usize = 512;
 const BYTES_MAX: usize = 512 * 1024;
-/// Longer texts are judged again each time.
+/// Maximum length of a cached text; longer ones are judged again each time.
 const TEXT_MAX: usize = 32 * 1024;
 
-/// Harmless texts up to this length are remembered: most are shorter, and a comparison of more is no cheaper than looking.
+/// Maximum length of a cached harmless text. Most are shorter, and comparing a longer one costs as much as scanning it.
 const HARMLESS_MAX: usize = 240;
-/// How many of them: a power of two.
+/// Number of cached harmless texts; a power of two.
 const HARMLESS_COUNT: usize = 32;
 
-/// Judges texts, and remembers the verdicts that took a parse: at most 1024 of them, for 1 MiB of
-/// text. Short harmless texts are remembered besides, the last one for each of a few dozen hashes: programs say the same
-/// few things all day, and finding a text again costs a tenth of reading its words.
+/// Judges texts and caches the verdicts that took a parse: at most 1024, for 1 MiB of text. Caches short harmless texts
+/// separately, the last one for each of a few dozen hashes. Programs repeat few texts, and a lookup costs a tenth of
+/// scanning the words.
 #[derive(Debug)]
 pub struct Judge {
     functions: Functions,
     generation: u64,
-    /// What was used lately. When it is full it becomes the old one, and the old one is forgotten:
-    /// what is in use comes back from there in time.
+    /// Recently used verdicts. When the map is full, it becomes `old`, and the previous `old` is dropped. A hit in
+    /// `old` moves the verdict back.
     young: HashMap<Box<[u8]>, Arc<Effects>>,
     old: HashMap<Box<[u8]>, Arc<Effects>>,
     /// Bytes of text in `young`.
     young_bytes: usize,
-    /// Empty until something harmless was said.
+    /// Harmless texts; empty until the first one.
     harmless: Vec<Harmless>,
 }
 
@@ -42,11 +42,11 @@ pub struct Judge {
 #[derive(Clone, Debug, Default)]
 struct Harmless {
     text: Vec<u8>,
-    /// Also where what may end a pin counts.
+    /// True if the text was also proved unable to end a pin.
     while_pinned: bool,
 }
 
-/// Where a text would be. Its length, its end and its middle differ most from one statement to another.
+/// Returns the slot of a text. Length, end and middle differ most between statements.
 fn slot(text: &[u8]) -> usize {
     let word = |at: usize| text.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
     let word = |at| word(at).map_or(0, u64::from_le_bytes);
@@ -57,7 +57,7 @@ fn slot(text: &[u8]) -> usize {
 }
 
 impl Judge {
-    /// With nothing remembered yet.
+    /// Creates a judge with an empty cache.
     pub fn new(functions: Functions) -> Self {
         Self {
             functions,
@@ -69,27 +69,27 @@ impl Judge {
         }
     }
 
-    /// Judges by what a database's catalogue says from now on, and forgets its verdicts by another one. Catalogues of
-    /// greater generations are later ones.
+    /// Uses another catalogue from now on, and forgets verdicts of the last one. A later catalogue has a greater
+    /// generation.
     pub fn set_catalogue(&mut self, catalogue: &Arc<Catalogue>, generation: u64) {
         *self = Self::new(self.functions.with_catalogue(catalogue));
         self.generation = generation;
     }
 
-    /// The generation of the catalogue; 0: it has none.
+    /// Generation of the catalogue; 0 if there is none.
     #[inline]
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Effects of calling a function of the database by its number, as far as the catalogue knows any.
+    /// Returns the effects of calling a database function by OID, if the catalogue knows any.
     pub fn function(&self, number: u32) -> Option<Arc<Effects>> {
         let effects = self.functions.catalogue().function(number);
         effects.cloned().map(Arc::new)
     }
 
-    /// What the text may do to its session; nothing if it is harmless. `pinned`: whether what may
-    /// end a pin counts too.
+    /// Returns the effects that the text may have on its session; `None` if it is harmless. With `pinned`, effects that
+    /// may end a pin count too.
     pub fn effects(&mut self, text: &[u8], pinned: bool) -> Option<Arc<Effects>> {
         let place = slot(text);
         let known = self.harmless.get(place).filter(|known| known.text == text);
@@ -114,8 +114,8 @@ impl Judge {
         (!harmless).then_some(effects)
     }
 
-    /// Effects of the code that is named in the next piece of a statement about data (SELECT, INSERT, ..), for a text that
-    /// is too long to be kept until all of it is here. None if there are none.
+    /// Returns the effects of code named in the next piece of a statement about data (SELECT, INSERT, ..), for a text
+    /// too long to be kept until it is complete. `None` if there are no effects.
     pub fn piece(&self, pieces: &mut Pieces, piece: &[u8]) -> Option<Effects> {
         pieces.read(piece, &self.functions)
     }
@@ -128,7 +128,7 @@ impl Judge {
             self.remember(text, &effects);
             return effects;
         }
-        // As cheap as finding it in here, and such texts are often new each time.
+        // As cheap as a cache lookup, and such texts are often new each time.
         if let Some(effects) = by_words(text, &self.functions) {
             return Arc::new(effects);
         }
@@ -240,7 +240,7 @@ mod tests {
             assert_eq!(judge.effects(text.as_bytes(), false), None, "{text}");
             assert!(judge.effects(text.as_bytes(), true).is_some(), "{text}");
         }
-        // The other way round a look with a pin says enough.
+        // Conversely, a scan with a pin suffices for one without.
         assert_eq!(judge.effects(b"SELECT 1", true), None);
         assert_eq!(judge.effects(b"SELECT 1", false), None);
         assert!(judge.harmless[slot(b"SELECT 1")].while_pinned);

@@ -1,9 +1,10 @@
-//! Effects that the objects of a database may have on a session that uses them: functions and procedures by their bodies, tables,
-//! views and domains by the functions that their triggers, rules, defaults, policies and checks call.
+//! Effects that the objects of a database may have on a session that uses them. Functions and procedures have effects
+//! by their bodies. Tables, views and domains have them by the functions that their triggers, rules, defaults, policies
+//! and checks call.
 //!
-//! A [`Catalogue`] is immutable and small: it holds just the names of objects by which code is run that changes the
-//! session. Names are compared without their schemas and without case. It is read from PostgreSQL's own catalogue
-//! ([`load_query`]), and statements that define something add to it at once ([`Catalogue::with`]).
+//! A [`Catalogue`] is immutable and small: it contains only names of objects that run code which changes the session.
+//! Names are compared without schema and case. The catalogue is read from PostgreSQL's own ([`load_query`]), and
+//! statements that define objects add to it at once ([`Catalogue::with`]).
 
 use std::collections::HashMap;
 
@@ -20,45 +21,44 @@ pub use query::{load_query, stamp_query};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalogue {
     entries: HashMap<Box<[u8]>, Entry>,
-    /// Functions by number, which the protocol's FunctionCall goes by.
+    /// Effects of functions by OID, for the protocol's FunctionCall.
     numbers: HashMap<u32, Effects>,
     /// Effects that any statement may have: those of operators and casts, which no word shows.
     always: Effects,
-    /// Effects of statements that define something: those of event triggers.
+    /// Effects of statements that define objects: those of event triggers.
     on_definition: Effects,
     /// Effects of names beyond ASCII, which depend on encodings and locales.
     wide: Option<Effects>,
-    /// Tells versions of the database's objects apart.
+    /// Stamp that identifies a version of the database's objects.
     stamp: Box<[u8]>,
 }
 
-/// Effects of using what bears a name.
+/// Effects of using the objects with a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Entry {
-    /// By a call: the name stands before a parenthesis.
+    /// Effects of a call: the name stands before a parenthesis.
     called: Effects,
-    /// By any use.
+    /// Effects of any use.
     used: Effects,
-    /// By a use that may write.
+    /// Effects of a use that may write.
     written: Effects,
 }
 
-/// Place of a word in its text.
+/// Use of a word, by its place in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// Before a parenthesis.
+    /// The word stands before a parenthesis.
     Call,
-    /// By a statement that only reads.
+    /// The statement only reads.
     Read,
-    /// By any other statement.
+    /// Any other statement.
     Write,
 }
 
 impl Catalogue {
-    /// Reads the rows of [`load_query`].
+    /// Builds a catalogue from the rows of [`load_query`].
     ///
-    /// # Errors
-    /// If there is more than is kept, or rows are not as asked for.
+    /// # Errors Fails if there are more rows than the limit, or rows of an unexpected form.
     pub fn load<'r>(rows: impl IntoIterator<Item = [&'r [u8]; 5]>) -> Result<Self, LoadError> {
         let mut graph = graph::Graph::default();
         for row in rows {
@@ -67,7 +67,7 @@ impl Catalogue {
         graph.into_catalogue()
     }
 
-    /// Also what these define.
+    /// Returns a catalogue that also contains these definitions.
     #[must_use]
     pub fn with<'d>(&self, definitions: impl IntoIterator<Item = &'d Definition>) -> Self {
         let mut catalogue = self.clone();
@@ -83,7 +83,7 @@ impl Catalogue {
         catalogue
     }
 
-    /// True if everything that the definition does is known by now.
+    /// True if all effects of the definition are known already.
     pub fn covers(&self, definition: &Definition) -> bool {
         definition.names.iter().all(|name| {
             let Some(entry) = self.entries.get(name) else {
@@ -94,12 +94,12 @@ impl Catalogue {
         })
     }
 
-    /// Effects of calling the function of this number, if any.
+    /// Returns the effects of calling the function with this OID, if it has any.
     pub(crate) fn function(&self, number: u32) -> Option<&Effects> {
         self.numbers.get(&number)
     }
 
-    /// Tells versions of the database's objects apart; empty if nothing was loaded.
+    /// Returns the stamp that identifies the version of the database's objects; empty if nothing was loaded.
     pub fn stamp(&self) -> &[u8] {
         &self.stamp
     }
@@ -109,12 +109,12 @@ impl Catalogue {
         self.entries.len()
     }
 
-    /// True if it knows no object that changes a session.
+    /// True if the catalogue contains no object that changes a session.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Names of settings in its effects.
+    /// Returns the names of all settings in the catalogue's effects.
     pub fn settings(&self) -> impl Iterator<Item = &str> {
         let entries = self.entries.values();
         let effects = entries.flat_map(|entry| [&entry.called, &entry.used, &entry.written]);
@@ -122,7 +122,7 @@ impl Catalogue {
         effects.flat_map(|effects| effects.asks.names.iter().map(|name| &**name))
     }
 
-    /// Names of objects, in lower case.
+    /// Returns the names of all objects, in lower case.
     pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.entries.keys().map(|name| &**name)
     }
@@ -136,7 +136,7 @@ impl Catalogue {
         self.wide.is_some() && !word.is_ascii() || self.entries.contains_key(word)
     }
 
-    /// Effects of a use of the word.
+    /// Returns the effects of a use of the word.
     pub(crate) fn effects(&self, word: &[u8], how: Use) -> Effects {
         let name: Vec<u8> = word.to_ascii_lowercase();
         match (self.entries.get(name.as_slice()), &self.wide) {
@@ -146,18 +146,18 @@ impl Catalogue {
         }
     }
 
-    /// Effects of the word in code, however it is used there.
+    /// Returns the effects of the word in code, in whatever use.
     pub(crate) fn any(&self, word: &[u8]) -> Effects {
         self.effects(word, Use::Call)
             .join(self.effects(word, Use::Write))
     }
 
-    /// Effects of every statement.
+    /// Returns the effects of every statement, if there are any.
     pub(crate) fn always(&self) -> Option<&Effects> {
         (!self.always.is_harmless()).then_some(&self.always)
     }
 
-    /// Effects of every statement that defines something.
+    /// Returns the effects of every statement that defines objects, if there are any.
     pub(crate) fn on_definition(&self) -> Option<&Effects> {
         (!self.on_definition.is_harmless()).then_some(&self.on_definition)
     }

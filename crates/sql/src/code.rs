@@ -1,8 +1,8 @@
-//! Effects that code may have on its session: the bodies of functions, procedures and DO blocks, as far as their words tell.
+//! Effects of code on its session: bodies of functions, procedures and DO blocks, as far as their words show.
 //!
-//! Code is never parsed. PL/pgSQL and SQL are read word by word; a text that is made while the code runs is followed
-//! where it consists of constants, quoted values and quoted names. Whatever cannot be followed may set anything
-//! ([`Reason::Setting`]), and so may other languages where they can reach the database at all.
+//! Code is never parsed. PL/pgSQL and SQL are read word by word. SQL that is built at run time is followed where it
+//! consists of constants, quoted values and quoted names. Whatever cannot be followed may set anything
+//! ([`Reason::Setting`]). So may other languages where they can reach the database.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,17 +15,17 @@ use crate::scan::{is_local_set, is_native, is_transactional_set, makes_temporary
 use crate::setting::{self, Setting};
 use crate::{tree, words};
 
-/// Texts in texts that are followed.
+/// Maximum nesting of code in constants that is followed.
 const DEPTH_MAX: usize = 4;
-/// Longer code is not read.
+/// Maximum length of code that is read.
 const CODE_MAX: usize = 1024 * 1024;
-/// Stands for a value or a name that is not known. Not ASCII, so no setting and no function has this name.
+/// Placeholder for an unknown value or name. Not ASCII, so no setting and no function has this name.
 const HOLE: char = '\u{25a1}';
 
 /// Words of code, in lower case.
 pub(crate) type Seen = HashSet<Box<[u8]>>;
 
-/// Effects of code in a language. The words of SQL and PL/pgSQL are added to `seen`.
+/// Returns the effects of code in a language. Adds the words of SQL and PL/pgSQL to `seen`.
 pub(crate) fn effects(
     language: &[u8],
     code: &[u8],
@@ -50,7 +50,7 @@ pub(crate) fn effects(
         depth: 0,
     };
     walk.code(code, kind);
-    // A backslash in a constant may end it or not.
+    // A backslash in a constant may or may not end it.
     let is_clear = code.iter().all(|byte| *byte != b'\\');
     if !is_clear {
         walk.reading = Reading::Escaping;
@@ -59,7 +59,7 @@ pub(crate) fn effects(
     walk.effects
 }
 
-/// A constant without its quotes; none if its escapes would have to be read.
+/// Returns a constant without its quotes; `None` if it has escapes that are not read.
 pub(crate) fn unquoted(constant: &[u8]) -> Option<Cow<'_, [u8]>> {
     match constant {
         [b'\'', inner @ .., b'\''] => Some(undoubled(inner)),
@@ -73,13 +73,13 @@ pub(crate) fn unquoted(constant: &[u8]) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// Value of the inside of an `E''` literal; `None` if it has escapes by number.
+/// Returns the value of an `E''` literal's inside; `None` if it has numeric escapes.
 fn unescaped(inner: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(inner.len());
     let mut bytes = inner.iter();
     while let Some(byte) = bytes.next() {
         let byte = match byte {
-            // The second of two.
+            // The second of two quotes.
             b'\'' => *bytes.next()?,
             b'\\' => match bytes.next()? {
                 b'n' => b'\n',
@@ -111,7 +111,7 @@ fn undoubled(inner: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(text)
 }
 
-/// True for code of a known language that names nothing by which it could reach the database or run made-up code.
+/// True if code of a known language contains no word by which it could reach the database or run generated code.
 fn is_apart(language: &[u8], code: &[u8]) -> bool {
     let reaches: &[&[u8]] = match language.to_ascii_lowercase().as_slice() {
         b"plperl" | b"plperlu" | b"pltcl" | b"pltclu" => &[
@@ -128,7 +128,7 @@ fn is_apart(language: &[u8], code: &[u8]) -> bool {
     !reaches.iter().any(|part| holds(part))
 }
 
-/// Effects of code that nobody can read.
+/// Returns the effects of code that cannot be read.
 pub(crate) fn anything() -> Effects {
     let mut effects = Effects::default();
     effects.leaves(Reason::Setting);
@@ -141,7 +141,7 @@ enum Language {
     Sql,
 }
 
-/// A look at every word.
+/// Reads code word by word.
 struct Walk<'a> {
     functions: &'a Functions,
     effects: Effects,
@@ -182,7 +182,7 @@ impl Walk<'_> {
                     before = word;
                 }
                 Token::Unicode => self.effects.leaves(Reason::Setting),
-                // A block, or code that is about to be defined.
+                // The body of a DO block, or code that is being defined.
                 Token::Text(text) if is_any(lead, &[b"do", b"create"]) => match unquoted(text) {
                     Some(code) => self.code(&code, Language::Plpgsql),
                     None => self.effects.leaves(Reason::Setting),
@@ -194,7 +194,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The first word of what may be a statement.
+    /// Handles the first word of a possible statement.
     fn statement(
         &mut self,
         word: &[u8],
@@ -234,7 +234,7 @@ impl Walk<'_> {
     }
 
     fn word(&mut self, (word, before): (&[u8], &[u8]), lexer: &Lexer<'_>) -> Result<(), Unclear> {
-        // PostgreSQL cuts it there.
+        // PostgreSQL truncates names there.
         let word = word.get(..NAME_MAX).unwrap_or(word);
         self.seen.insert(word.to_ascii_lowercase().into());
         let is_call = || Ok(lexer.clone().token()? == Some(Token::Other(b'(')));
@@ -275,7 +275,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The arguments of `set_config`, which may be written with casts.
+    /// Handles the arguments of `set_config`, which may have casts.
     fn set_config(&mut self, mut lexer: Lexer<'_>) -> Result<(), Unclear> {
         lexer.token()?;
         let name = match lexer.token()? {
@@ -296,7 +296,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// `query_to_xml('..')` and its like.
+    /// Handles `query_to_xml('..')` and similar functions.
     fn runs_text(&mut self, lexer: Lexer<'_>) -> Result<(), Unclear> {
         match constant_arguments(lexer)? {
             Some(texts) => texts.iter().for_each(|text| self.code(text, Language::Sql)),
@@ -305,10 +305,10 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// PL/pgSQL's EXECUTE.
+    /// Handles PL/pgSQL's EXECUTE.
     fn execute(&mut self, mut lexer: Lexer<'_>) -> Result<(), Unclear> {
         match lexer.clone().token()? {
-            // A trigger's function, or a privilege.
+            // Names a trigger's function, or a privilege.
             Some(Token::Word(word)) if is_any(word, &[b"function", b"procedure", b"on"]) => Ok(()),
             _ => {
                 match made_text(&mut lexer)? {
@@ -321,7 +321,7 @@ impl Walk<'_> {
     }
 }
 
-/// Effects of a call that runs the texts among its arguments.
+/// Returns the effects of a call that runs its text arguments.
 pub(crate) fn run_texts(lexer: &Lexer<'_>, functions: &Functions) -> Result<Effects, Unclear> {
     let Some(texts) = constant_arguments(lexer.clone())? else {
         return Ok(anything());
@@ -333,7 +333,7 @@ pub(crate) fn run_texts(lexer: &Lexer<'_>, functions: &Functions) -> Result<Effe
     Ok(each.fold(Effects::default(), Effects::join))
 }
 
-/// The texts among the arguments of a call, if all arguments are constants.
+/// Returns the text arguments of a call, if all arguments are constants.
 fn constant_arguments(mut lexer: Lexer<'_>) -> Result<Option<Vec<Vec<u8>>>, Unclear> {
     lexer.token()?;
     let mut texts = Vec::new();
@@ -355,7 +355,7 @@ fn constant_arguments(mut lexer: Lexer<'_>) -> Result<Option<Vec<Vec<u8>>>, Uncl
     }
 }
 
-/// The first argument of a call, if it is a constant.
+/// Returns the first argument of a call, if it is a constant.
 fn constant_argument(mut lexer: Lexer<'_>) -> Result<Option<Vec<u8>>, Unclear> {
     lexer.token()?;
     let text = match lexer.token()? {
@@ -365,7 +365,7 @@ fn constant_argument(mut lexer: Lexer<'_>) -> Result<Option<Vec<u8>>, Unclear> {
     Ok(text.filter(|_| is_end_of_argument(&mut lexer)))
 }
 
-/// Reads `::text` and the comma or parenthesis behind an argument.
+/// Skips `::text` and the comma or parenthesis behind an argument. Returns false if anything else follows.
 fn is_end_of_argument(lexer: &mut Lexer<'_>) -> bool {
     let mut is_cast = false;
     loop {
@@ -378,7 +378,7 @@ fn is_end_of_argument(lexer: &mut Lexer<'_>) -> bool {
     }
 }
 
-/// Reads on to the end of a call: true if its last argument is the constant `true`.
+/// Skips to the end of a call. Returns true if its last argument is the constant `true`.
 fn is_last_true(lexer: &mut Lexer<'_>) -> Result<bool, Unclear> {
     let (mut depth, mut is_true, mut is_first) = (0_usize, false, true);
     while let Some(token) = lexer.token()? {
@@ -393,7 +393,7 @@ fn is_last_true(lexer: &mut Lexer<'_>) -> Result<bool, Unclear> {
             Token::Word(word) if is_first && depth == 0 => {
                 is_true = word.eq_ignore_ascii_case(b"true");
             }
-            // Anything but a cast makes another value of it.
+            // Anything but a cast changes the value.
             Token::Other(b':' | b'.') | Token::Word(_) if depth == 0 => {}
             _ => is_true = false,
         }
@@ -402,7 +402,7 @@ fn is_last_true(lexer: &mut Lexer<'_>) -> Result<bool, Unclear> {
     Ok(false)
 }
 
-/// The text behind EXECUTE as far as it is known, with a [`HOLE`] for each value and name.
+/// Returns the text behind EXECUTE as far as it is known, with a [`HOLE`] for each value and name.
 fn made_text(lexer: &mut Lexer<'_>) -> Result<Option<String>, Unclear> {
     let mut text = String::new();
     loop {
@@ -418,7 +418,7 @@ fn made_text(lexer: &mut Lexer<'_>) -> Result<Option<String>, Unclear> {
             }
             Some(_) => return Ok(None),
         }
-        // The other half of `||`.
+        // Skips the second half of `||`.
         let mut ahead = lexer.clone();
         if ahead.token()? == Some(Token::Other(b'|')) {
             *lexer = ahead;
@@ -465,7 +465,7 @@ fn skip_arguments(lexer: &mut Lexer<'_>) -> Result<(), Unclear> {
     Ok(())
 }
 
-/// What `format` makes of a template, if it holds nothing but values and names (`%L`, `%I`).
+/// Returns the result of `format` for a template that contains only values and names (`%L`, `%I`).
 fn formatted(template: &str) -> Option<String> {
     let mut text = String::new();
     let mut letters = template.chars();
@@ -496,7 +496,7 @@ fn formatted(template: &str) -> Option<String> {
     Some(text)
 }
 
-/// Words of PL/pgSQL behind which a statement begins.
+/// True for words of PL/pgSQL behind which a statement begins.
 fn goes_on(word: &[u8]) -> bool {
     is_any(word, &[b"begin", b"else", b"loop", b"then", b"atomic"])
 }

@@ -1,18 +1,18 @@
-//! What a text may do to its session: the verdict of step 2.
+//! Effects of a text on its session: the verdict of step 2.
 
 use crate::reason::{Reason, Reasons};
 
-/// Settings that the server must be asked for when the transaction is over. Nothing else can have changed.
+/// Settings that the server must be asked for after the transaction; no other setting can have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asks {
-    /// All settings that the server lists. It lists none of an application's own (`app.tenant`).
+    /// True for all settings that the server lists. It lists no custom settings (`app.tenant`).
     pub all: bool,
-    /// These, in lower case, listed or not. `role` and `session_authorization` are names too.
+    /// Names of settings in lower case, listed or not, including `role` and `session_authorization`.
     pub names: Box<[Box<str>]>,
 }
 
 impl Asks {
-    /// Just these settings.
+    /// Creates a set of just these settings.
     pub fn of<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
         Self {
             all: false,
@@ -27,47 +27,47 @@ impl Asks {
     }
 }
 
-/// Which settings return to the values that the client started with.
+/// Settings that return to the client's start values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Resets {
-    /// None.
+    /// No settings.
     #[default]
     Nothing,
-    /// These, in lower case.
+    /// These settings, in lower case.
     Names(Box<[Box<str>]>),
-    /// All of them but who the session is: RESET ALL.
+    /// All settings except the session's identity: RESET ALL.
     All,
-    /// All of them: DISCARD ALL.
+    /// All settings: DISCARD ALL.
     Session,
 }
 
-/// A statement after which settings have the values that the session started with.
+/// A statement that returns settings to their start values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Return {
-    /// Where it ends in its text: at its `;` or at the end of the text, in bytes.
+    /// End of the statement in its text, in bytes: its `;` or the end of the text.
     pub end: usize,
-    /// How many statements that begin with SET or RESET stand before it in the text. Each of them is
-    /// answered by the tag `SET`, `RESET` or `SET CONSTRAINTS`, and no other is.
+    /// Number of statements before it in the text that begin with SET or RESET. Exactly these are answered by the tag
+    /// `SET`, `RESET` or `SET CONSTRAINTS`.
     pub nth: usize,
-    /// The settings.
+    /// Settings concerned.
     pub resets: Resets,
-    /// Until the end of the transaction: `SET LOCAL x TO DEFAULT`.
+    /// True if they return only until the end of the transaction: `SET LOCAL x TO DEFAULT`.
     pub is_local: bool,
 }
 
-/// What a text does with sequences, as far as names in it tell.
+/// Use of sequences in a text, as far as names in it show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sequences {
-    /// Nothing.
+    /// Uses no sequence.
     #[default]
     Untouched,
-    /// `nextval`, `setval`.
+    /// Advances one: `nextval`, `setval`.
     Moves,
-    /// `currval`, `lastval`, possibly after a move.
+    /// Reads one: `currval`, `lastval`, possibly after an advance.
     Reads,
 }
 
-/// A LISTEN or UNLISTEN. Names are folded and cut to 63 bytes as PostgreSQL does.
+/// A LISTEN or UNLISTEN. Names are folded and truncated to 63 bytes as PostgreSQL does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Channel {
     /// `LISTEN name`
@@ -78,62 +78,62 @@ pub enum Channel {
     UnlistenAll,
 }
 
-/// A statement that gives code a name: from then on, using the name has effects.
+/// A statement that names code: from then on, using the name has effects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definition {
-    /// Names of the objects concerned, without their schemas, in lower case.
+    /// Names of the objects concerned, without schema, in lower case.
     pub names: Vec<Box<[u8]>>,
-    /// Effects of using one.
+    /// Effects of using one of these objects.
     pub effects: Effects,
 }
 
-/// What a text may do to its session.
+/// Effects that a text may have on its session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// Which settings to ask for.
+    /// Settings to ask for.
     pub asks: Asks,
-    /// Which settings return to where they started.
+    /// Settings that return to their start values.
     pub resets: Resets,
-    /// The same until the end of the transaction.
+    /// Settings that do so until the end of the transaction.
     pub resets_locally: Resets,
-    /// Where they do, in the order of the text; none if that depends on how the text is read.
+    /// Statements that return settings, in the order of the text; empty if that depends on how the text is read.
     pub returns: Vec<Return>,
-    /// What may pin as a result, whether the server can be asked about it or not.
+    /// Reasons to pin that may result, detectable by a query or not.
     pub reasons: Reasons,
-    /// The part of `reasons` that no question to the server can confirm: pins at once.
+    /// Those of `reasons` that no query to the server can confirm; they pin at once.
     pub certain: Reasons,
-    /// It runs code whose text is not here (DO, CALL, `query_to_xml`), or ends the time in which such
-    /// code ran (DEALLOCATE, after EXECUTE): anything that the server can be asked about may have come
-    /// of it, though no reason is given.
+    /// True if the text runs code that it does not contain (DO, CALL, `query_to_xml`), or ends the time in which such
+    /// code ran (DEALLOCATE, after EXECUTE). Any state that the server can report may have resulted, although no reason
+    /// is given.
     pub unseen: bool,
-    /// It deals with prepared statements by name (PREPARE, EXECUTE, DEALLOCATE): the names are those of the
-    /// protocol, too.
+    /// True if the text uses prepared statements by name (PREPARE, EXECUTE, DEALLOCATE). The protocol's statements
+    /// share these names.
     pub names: bool,
-    /// True if it reads `pg_prepared_statements`; `names` is set, too.
+    /// True if it reads `pg_prepared_statements`; `names` is then set too.
     pub lists_statements: bool,
-    /// What it does with sequences.
+    /// Use of sequences.
     pub sequences: Sequences,
-    /// All that the text does, in order, if that is nothing but LISTEN and UNLISTEN; else none.
+    /// Every statement in order, if all are LISTEN or UNLISTEN; otherwise empty.
     pub channels: Vec<Channel>,
-    /// It asks what the session listens to.
+    /// True if it asks for the session's channels.
     pub lists_channels: bool,
-    /// Every UNLISTEN in it, in order; none if that depends on how the text is read.
+    /// Every UNLISTEN in it, in order; empty if that depends on how the text is read.
     pub unlistens: Vec<Channel>,
-    /// May end something that pins.
+    /// True if it may end a pin.
     pub frees: bool,
-    /// What comes of it depends on what the session has done before, and not by this client alone: it wants one that
-    /// nobody else has used.
+    /// True if its result depends on what the session has done before, also for other clients. It then needs a server
+    /// that no other client has used.
     pub wants_new: bool,
-    /// It names views or functions of what sessions have counted: it wants to see what its own session did.
+    /// True if it names views or functions of session statistics, where its client expects its own activity.
     pub reads_statistics: bool,
-    /// Code that it defines, by which a session may be changed.
+    /// Code that it defines and that may change a session.
     pub defines: Vec<Definition>,
-    /// How many statements the text has; more if one holds others (CREATE RULE, BEGIN ATOMIC).
+    /// Number of statements in the text; more if one contains others (CREATE RULE, BEGIN ATOMIC).
     pub statements: usize,
 }
 
 impl Effects {
-    /// Whether nothing can come of it in a session that is not pinned.
+    /// True if the text has no effect in a session that is not pinned.
     pub fn is_harmless(&self) -> bool {
         self.asks.is_nothing()
             && self.resets == Resets::Nothing
@@ -147,13 +147,13 @@ impl Effects {
             && !self.lists_channels
     }
 
-    /// Whether it cannot end a pin either.
+    /// True if, in addition, the text cannot end a pin.
     pub fn is_harmless_while_pinned(&self) -> bool {
         self.is_harmless() && !self.frees
     }
 
-    /// The part that code of a database may have wherever it runs: settings, what pins, and the list of prepared
-    /// statements. What is known of sequences, names of statements and channels goes by the client's own statements.
+    /// Returns the effects that a database's code may have wherever it runs: settings, reasons to pin, and the list of
+    /// prepared statements. Sequences, statement names and channels are known from the client's own statements only.
     #[must_use]
     pub(crate) fn of_objects(self) -> Self {
         Self {
@@ -167,7 +167,7 @@ impl Effects {
         }
     }
 
-    /// What either may do. Statements stay those of the first that has any.
+    /// Returns the effects of both. The number of statements becomes the greater of the two.
     #[must_use]
     pub(crate) fn join(mut self, other: Self) -> Self {
         self.asks.all |= other.asks.all;
@@ -208,7 +208,7 @@ impl Effects {
         self.resets_locally.add(name);
     }
 
-    /// These are the effects of one statement, which ends there.
+    /// Records the returns of one statement, which ends at `end`.
     pub(crate) fn note_returns(&mut self, end: usize, nth: usize) {
         for (resets, is_local) in [(&self.resets, false), (&self.resets_locally, true)] {
             if *resets != Resets::Nothing {
@@ -232,7 +232,7 @@ impl Effects {
         self.ask_all();
     }
 
-    /// The server can be asked about it.
+    /// Adds a reason that the server can confirm.
     pub(crate) fn may_leave(&mut self, reason: Reason) {
         self.reasons.insert(reason);
         if reason == Reason::Unknown {
@@ -240,7 +240,7 @@ impl Effects {
         }
     }
 
-    /// The server cannot be asked about it.
+    /// Adds a reason that the server cannot confirm.
     pub(crate) fn leaves(&mut self, reason: Reason) {
         self.may_leave(reason);
         self.ask_all();

@@ -1,5 +1,4 @@
-//! Functions that are known to change their session, built-in ones and those that an administrator
-//! lists.
+//! Functions that are known to change their session: built-in ones, and those that an administrator lists.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,14 +7,14 @@ use crate::catalogue::Catalogue;
 use crate::pieces;
 use crate::table::PerByte;
 
-/// What a word may mean for the session, wherever it stands.
+/// Meaning that a word may have for the session, wherever it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// A built-in function, if a parenthesis follows.
     Call(Kind),
-    /// Something of the database by which code is run that changes the session.
+    /// An object of the database that runs code which changes the session.
     Catalogued,
-    /// EXECUTE, where it may be about a prepared statement (EXPLAIN, CREATE TABLE AS).
+    /// EXECUTE, where it may run a prepared statement (EXPLAIN, CREATE TABLE AS).
     Execute,
     /// HOLD
     Hold,
@@ -23,34 +22,34 @@ pub(crate) enum Meaning {
     Listed,
     /// TEMP, TEMPORARY
     Temporary,
-    /// What follows may be C: a function of a library, which is loaded to look for it.
+    /// LANGUAGE. If C follows, the function belongs to a library, which PostgreSQL loads to check it.
     Language,
     /// The view of all settings: an UPDATE of it sets them.
     Settings,
     /// The view of prepared statements, or its function.
     Statements,
-    /// A view or function of what sessions have counted.
+    /// A view or function of session statistics.
     Statistics,
     /// A name that begins with `pg_temp`.
     TemporarySchema,
-    /// Too long to tell, or its case folds by a locale that we do not know.
+    /// Too long to tell, or its case folds by an unknown locale.
     Unknown,
 }
 
-/// What a built-in function does to its session.
+/// Effect of a built-in function on its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Takes a session advisory lock.
     AdvisoryLock,
-    /// Gives one back.
+    /// Releases a session advisory lock.
     AdvisoryUnlock,
-    /// Says what the session listens to.
+    /// Returns the channels that the session listens to.
     ListsChannels,
-    /// Moves a sequence.
+    /// Advances a sequence.
     MovesSequence,
-    /// Leaves something that the server cannot be asked about.
+    /// Leaves state that the server cannot report.
     Opaque,
-    /// Reads what `nextval` left behind.
+    /// Reads the session's last sequence values.
     ReadsSequence,
     /// Runs a text of SQL.
     RunsText,
@@ -58,14 +57,14 @@ pub(crate) enum Kind {
     Seed,
     /// `set_config`
     SetConfig,
-    /// Reports what the session has counted so far.
+    /// Reports the session's statistics so far.
     Statistics,
-    /// `set_limit` of pg_trgm: a setting in disguise.
+    /// `set_limit` of pg_trgm, which changes a setting.
     TrigramLimit,
 }
 
-/// In order. Of the manual's chapters 9.9, 9.15, 9.17, 9.28 and of contrib those that act on the
-/// session. Not those for a transaction (`pg_advisory_xact_lock`).
+/// Functions that act on the session, sorted; from chapters 9.9, 9.15, 9.17, 9.28 of the manual and from contrib.
+/// Functions that act on the transaction (`pg_advisory_xact_lock`) are omitted.
 const BUILT_IN: &[(&str, Kind)] = &[
     ("connectby", Kind::RunsText),
     ("crosstab", Kind::RunsText),
@@ -115,7 +114,7 @@ const BUILT_IN: &[(&str, Kind)] = &[
     ("xpath_table", Kind::RunsText),
 ];
 
-/// Words that are no functions.
+/// Words that are not functions.
 const WORDS: [(&str, Meaning); 8] = [
     ("execute", Meaning::Execute),
     ("hold", Meaning::Hold),
@@ -129,8 +128,8 @@ const WORDS: [(&str, Meaning); 8] = [
 
 const TEMPORARY_SCHEMA: &[u8] = b"pg_temp";
 
-/// How names of counters begin that sessions report when they find the time (manual 28.2.2): not those of processes, nor of
-/// what has servers of its own to count it.
+/// Prefixes of statistics that sessions report with a delay (manual 28.2.2). Excludes statistics about processes, and
+/// about activities that are counted by processes of their own.
 const STATISTICS: [&[u8]; 6] = [
     b"pg_stat_all_",
     b"pg_stat_database",
@@ -140,20 +139,19 @@ const STATISTICS: [&[u8]; 6] = [
     b"pg_statio_",
 ];
 
-/// PostgreSQL cuts names at NAMEDATALEN - 1 bytes.
+/// Length in bytes at which PostgreSQL truncates names: NAMEDATALEN - 1.
 pub(crate) const NAME_MAX: usize = 63;
 
-/// Names of functions that have effects on the session: those that the administrator lists, and the
-/// built-in ones.
+/// Functions that have effects on the session: built-in ones, and those that the administrator lists.
 #[derive(Clone, Debug)]
 pub struct Functions {
     listed: Vec<Listed>,
     sieve: Box<Sieve>,
-    /// A listed name has letters beyond ASCII, whose case PostgreSQL folds by locale.
+    /// True if a listed name has characters beyond ASCII, whose case PostgreSQL folds by locale.
     wide: bool,
-    /// Words in names that need quotes, as far as such a name has any.
+    /// Words within names that need quotes, where such a name contains any.
     in_quotes: HashSet<Box<[u8]>>,
-    /// A name has no words in it.
+    /// True if a name contains no words.
     has_nameless: bool,
     catalogue: Arc<Catalogue>,
 }
@@ -162,16 +160,16 @@ pub struct Functions {
 struct Listed {
     schema: Option<Box<str>>,
     name: Box<str>,
-    /// The name between its quotes as a text has it: with two quotes for each.
+    /// The name as written between quotes, with each quote doubled.
     written: Box<str>,
 }
 
-/// Lets every word of interest through, and few others.
+/// Filter that passes every relevant word, and few others.
 #[derive(Clone, Debug)]
 struct Sieve {
-    /// By first byte, a bit per length (63: that or more).
+    /// Lengths by first byte, one bit per length (bit 63: 63 or more).
     lengths: PerByte<u64>,
-    /// By last byte, the same.
+    /// Lengths by last byte, likewise.
     lasts: PerByte<u64>,
 }
 
@@ -182,7 +180,7 @@ impl Default for Functions {
 }
 
 impl Functions {
-    /// The built-in ones and these, each with or without its schema, in quotes where they need any: `set_tenant`,
+    /// Creates the built-in functions and these. Each name may have a schema, and quotes where needed: `set_tenant`,
     /// `app.set_tenant`, `"App"."set.tenant"`.
     pub fn new<S: AsRef<str>>(listed: impl IntoIterator<Item = S>) -> Self {
         let listed: Vec<Listed> = listed
@@ -214,7 +212,7 @@ impl Functions {
         functions
     }
 
-    /// A name may need quotes.
+    /// Adds a word of a name that needs quotes.
     fn note_quotes(&mut self, name: &[u8]) {
         let Some(word) = pieces::word_in(name) else {
             return;
@@ -224,17 +222,17 @@ impl Functions {
         self.in_quotes.insert(word);
     }
 
-    /// True if a word, not folded, is a part of a name that needs quotes.
+    /// True if a word, not folded, is part of a name that needs quotes.
     pub(crate) fn is_in_quotes(&self, word: &[u8]) -> bool {
         !self.in_quotes.is_empty() && self.in_quotes.contains(&*word.to_ascii_lowercase())
     }
 
-    /// True if the name of some function has no letter in it, so that no word tells of it.
+    /// True if the name of some function contains no word by which it could be found.
     pub(crate) fn has_nameless(&self) -> bool {
         self.has_nameless
     }
 
-    /// These functions, and what a database's catalogue says.
+    /// Returns these functions together with a database's catalogue.
     #[must_use]
     pub fn with_catalogue(&self, catalogue: &Arc<Catalogue>) -> Self {
         let listed = self.listed.iter().map(|listed| listed.to_string());
@@ -248,12 +246,12 @@ impl Functions {
         functions
     }
 
-    /// Catalogue of the database.
+    /// Returns the catalogue of the database.
     pub(crate) fn catalogue(&self) -> &Catalogue {
         &self.catalogue
     }
 
-    /// Whether a word must be looked at more closely. Never wrongly no.
+    /// True if the word may have a meaning. Never false for a word that has one.
     #[inline]
     pub(crate) fn may_mean(&self, word: &[u8]) -> bool {
         let (Some(first), Some(last)) = (word.first(), word.last()) else {
@@ -266,7 +264,7 @@ impl Functions {
             || self.wide && !word.is_ascii()
     }
 
-    /// What it may mean, if anything. The word need not be folded.
+    /// Returns the meaning that the word may have. The word need not be folded.
     pub(crate) fn meaning(&self, word: &[u8]) -> Option<Meaning> {
         let mut folded = [0; NAME_MAX];
         let Some(folded) = folded.get_mut(..word.len()) else {
@@ -298,9 +296,9 @@ impl Functions {
         }
     }
 
-    /// Whether the administrator lists it. A call without a schema may be any schema's.
+    /// True if the administrator lists the function. A call without a schema may mean any schema.
     pub(crate) fn is_listed(&self, schema: Option<&str>, name: &str) -> bool {
-        // Bytes that were no UTF-8 may have been any letter of a listed name.
+        // Replaced bytes may have been any character of a listed name.
         let any = self.wide && name.contains(char::REPLACEMENT_CHARACTER);
         let name = name.to_lowercase();
         any || self.listed.iter().any(|listed| {
@@ -314,7 +312,7 @@ impl Functions {
 }
 
 impl Sieve {
-    /// Names of 63 bytes and more pass: PostgreSQL cuts them, so they are compared later.
+    /// Creates a filter that passes names of 63 bytes and more: PostgreSQL truncates them, so they are compared later.
     fn new() -> Self {
         let table = PerByte::new([length_bit(NAME_MAX); 256]);
         Self {
@@ -336,7 +334,7 @@ impl Sieve {
     }
 }
 
-/// The built-in function of this name, in lower case.
+/// Returns the built-in function with this name (lower case).
 pub(crate) fn built_in(name: &[u8]) -> Option<Kind> {
     BUILT_IN
         .binary_search_by(|(known, _)| known.as_bytes().cmp(name))
@@ -345,7 +343,7 @@ pub(crate) fn built_in(name: &[u8]) -> Option<Kind> {
         .map(|(_, kind)| *kind)
 }
 
-/// Names of built-in functions that may change the session by themselves.
+/// Returns the names of built-in functions that may change the session by themselves.
 pub(crate) fn that_change() -> impl Iterator<Item = &'static str> {
     let changes = |kind: &Kind| {
         !matches!(
@@ -357,7 +355,7 @@ pub(crate) fn that_change() -> impl Iterator<Item = &'static str> {
     all.map(|(name, _)| *name)
 }
 
-/// `pg_temp`, `pg_temp_3`
+/// True for `pg_temp`, `pg_temp_3` and the like.
 pub(crate) fn is_temporary_schema(name: &[u8]) -> bool {
     name.get(..TEMPORARY_SCHEMA.len())
         .is_some_and(|start| start.eq_ignore_ascii_case(TEMPORARY_SCHEMA))
@@ -392,7 +390,7 @@ impl Listed {
     }
 }
 
-/// The identifier at the front of a text, and what follows it. One that lacks its second quote goes to the end.
+/// Splits an identifier off the front of a text. Without a closing quote, the identifier extends to the end.
 fn identifier(text: &str) -> (String, &str) {
     let Some(mut rest) = text.strip_prefix('"') else {
         let (name, _) = text.split_once('.').unwrap_or((text, ""));

@@ -1,7 +1,7 @@
 //! Step 2: the verdict on a text that step 1 could not clear.
 //!
-//! The words alone settle calls of functions. Other statements are parsed one by one, within limits
-//! of time; what has no tree keeps the verdict of its words, which is never less.
+//! Words alone suffice for calls of functions. Other statements are parsed one by one, within limits of time. A
+//! statement without a parse tree keeps the verdict of its words, which covers at least as many effects.
 
 use std::str::from_utf8;
 
@@ -12,21 +12,22 @@ use crate::reason::Reason;
 use crate::tree;
 use crate::words::{self, Statement};
 
-/// The time that a hostile text can take of pg_query is quadratic: 3 ms for this many bytes.
+/// Maximum length of a statement that is parsed. The time a hostile text can take in pg_query is quadratic: 3 ms for
+/// this many bytes.
 const STATEMENT_MAX: usize = 2 * 1024;
-/// For a whole text: statements that are parsed, and bytes of them.
+/// Maximum number of statements, and of their bytes, that are parsed in one text.
 const STATEMENTS_MAX: usize = 128;
 const BYTES_MAX: usize = 8 * 1024;
-/// PostgreSQL's lexer takes time quadratic in the depth of a comment.
+/// Maximum depth of comments: PostgreSQL's lexer takes time quadratic in it.
 const COMMENT_DEPTH_MAX: usize = 8;
 
-/// What the text may do to its session. Never panics. Where the text has several readings, what
-/// any of them may do; where PostgreSQL's grammar does not take it, or beyond the limits of a
-/// parse, what its words may do.
+/// Returns the effects that the text may have on its session. Never panics. A text with several readings has the
+/// effects of all of them. Where PostgreSQL's grammar rejects a text, or beyond the limits of a parse, the words
+/// decide.
 pub fn judge(text: &[u8], functions: &Functions) -> Effects {
     match unclear(text) {
         None => read(text, Reading::Standard, functions),
-        // The bytes of some letters look like ASCII, and which ones depends on the encoding.
+        // The bytes of some characters look like ASCII, and which ones depends on the encoding.
         Some(Unclear::Wide) if from_utf8(text).is_err() => {
             let mut effects = Effects::default();
             effects.leaves(Reason::Unknown);
@@ -52,7 +53,7 @@ pub fn judge(text: &[u8], functions: &Functions) -> Effects {
     }
 }
 
-/// The verdict, if the words alone settle it.
+/// Returns the verdict if the words alone suffice.
 pub(crate) fn by_words(text: &[u8], functions: &Functions) -> Option<Effects> {
     let mut lexer = Lexer::new(text, Reading::Strict);
     let mut all = Effects::default();
@@ -69,7 +70,7 @@ pub(crate) fn by_words(text: &[u8], functions: &Functions) -> Option<Effects> {
     Some(all)
 }
 
-/// Why the text has more than one reading, or none.
+/// Returns the reason for which the text has several readings, or none.
 fn unclear(text: &[u8]) -> Option<Unclear> {
     let mut lexer = Lexer::new(text, Reading::Strict);
     loop {
@@ -106,7 +107,7 @@ fn read(text: &[u8], reading: Reading, functions: &Functions) -> Effects {
                 all.statements += 1;
             }
             Ok(None) => break,
-            // It has no end, so PostgreSQL refuses all of it.
+            // The text has no end, so PostgreSQL refuses all of it.
             Err(_) => {
                 all.ask_all();
                 break;
@@ -119,7 +120,7 @@ fn read(text: &[u8], reading: Reading, functions: &Functions) -> Effects {
     all
 }
 
-/// Parses statements as long as it may.
+/// Parses statements within the limits of one text.
 struct Parser<'a> {
     reading: Reading,
     functions: &'a Functions,
@@ -137,11 +138,11 @@ impl Parser<'_> {
         if self.statements > STATEMENTS_MAX || self.bytes > BYTES_MAX {
             return words.effects;
         }
-        // What is no UTF-8 may stand in names and constants; ASCII around it stays.
+        // Bytes that are not UTF-8 may stand in names and constants; ASCII around them is kept.
         let text = String::from_utf8_lossy(text);
         let escapes = self.reading == Reading::Escaping;
         let tree = tree::effects(&text, escapes, self.functions);
-        // Only words tell these.
+        // Only words show these effects.
         let (wants_new, reads_statistics, names, lists_statements) = (
             words.effects.wants_new,
             words.effects.reads_statistics,

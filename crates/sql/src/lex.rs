@@ -1,55 +1,55 @@
-//! PostgreSQL's lexical rules (manual 4.1), as far as it takes to tell words from what is quoted.
+//! PostgreSQL's lexical rules (manual 4.1), as far as needed to tell words from quoted text.
 //!
-//! A text may read differently with `standard_conforming_strings` off, in another client encoding or
-//! in an older PostgreSQL. The strict reading stops there with [`Unclear`]; the others decide.
+//! A text may read differently with `standard_conforming_strings` off, in another client encoding or in an older
+//! PostgreSQL. The strict reading stops there with [`Unclear`]; the other readings decide.
 
 use std::ops::Range;
 
 use crate::table::PerByte;
 
-/// Why the strict reading stopped.
+/// Reason for which the strict reading stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unclear {
-    /// `\'` in a constant without E: the end of it, or not.
+    /// `\'` in a constant without E, which may or may not be its end.
     Backslash,
-    /// A constant, a name or a comment has no end. PostgreSQL refuses such a text whole.
+    /// A constant, a name or a comment has no end. PostgreSQL refuses the whole text.
     End,
     /// A zero byte.
     Nul,
-    /// `U&""`: its escapes can spell any name.
+    /// `U&""`, whose escapes can spell any name.
     Unicode,
-    /// A backslash or a dollar tag behind a byte beyond ASCII: in SJIS, BIG5, GBK, GB18030, UHC and
-    /// JOHAB the second byte of a letter may look like ASCII.
+    /// A backslash or a dollar tag behind a byte beyond ASCII. In SJIS, BIG5, GBK, GB18030, UHC and JOHAB the second
+    /// byte of a character may look like ASCII.
     Wide,
 }
 
-/// How to read what is unclear.
+/// Way to read an unclear text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// Stop at it.
+    /// Stop with an error.
     Strict,
-    /// With `standard_conforming_strings` on, and no letter's second byte in ASCII.
+    /// Read as with `standard_conforming_strings` on, where the second byte of a character is never ASCII.
     Standard,
-    /// The same with `standard_conforming_strings` off.
+    /// Read as with `standard_conforming_strings` off; otherwise like `Standard`.
     Escaping,
 }
 
-/// A piece of a text. White space and comments are none.
+/// Token of a text, except white space and comments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token<'a> {
     /// A key word or an identifier, not folded.
     Word(&'a [u8]),
-    /// What stands between double quotes.
+    /// The text between double quotes.
     Quoted(&'a [u8]),
     /// `U&""`
     Unicode,
-    /// A constant in quotes of any kind, with its quotes.
+    /// A constant in quotes of any kind, including its quotes.
     Text(&'a [u8]),
-    /// A number, a parameter or a piece of an operator: its first byte.
+    /// A number, a parameter or part of an operator: its first byte.
     Other(u8),
 }
 
-/// What step 1 looks at once a statement has begun.
+/// Item that step 1 looks at within a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Item<'a> {
     /// An identifier, quoted or not.
@@ -58,17 +58,17 @@ pub(crate) enum Item<'a> {
     Semicolon,
 }
 
-/// Cuts a text into tokens.
+/// Splits a text into tokens.
 #[derive(Clone, Debug)]
 pub(crate) struct Lexer<'a> {
     text: &'a [u8],
     at: usize,
     reading: Reading,
-    /// Deepest comment so far. PostgreSQL's own time is quadratic in it.
+    /// Depth of the deepest comment so far. PostgreSQL's own time is quadratic in it.
     depth_max: usize,
 }
 
-/// What a byte may begin.
+/// Kind of token that a byte may begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Digit,
@@ -85,9 +85,9 @@ enum Class {
 }
 
 static CLASSES: PerByte<Class> = classes();
-/// Bytes that step 1 steps over between two words.
+/// Bytes that step 1 skips between two words.
 static BORING: PerByte<bool> = boring();
-/// Bytes that an identifier goes on with.
+/// Bytes that may continue an identifier.
 static IDENTIFIER: PerByte<bool> = identifier();
 
 const fn class_of(byte: u8) -> Class {
@@ -155,7 +155,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// How far it has come, in bytes.
+    /// Returns the present position in bytes.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
@@ -164,7 +164,7 @@ impl<'a> Lexer<'a> {
         self.depth_max
     }
 
-    /// The next identifier or `;`, stepping over everything else; nothing at the end.
+    /// Returns the next identifier or `;`, skipping everything else; `None` at the end.
     #[inline]
     pub(crate) fn item(&mut self) -> Result<Option<Item<'a>>, Unclear> {
         loop {
@@ -188,7 +188,7 @@ impl<'a> Lexer<'a> {
             };
             match token {
                 Token::Word(name) | Token::Quoted(name) => return Ok(Some(Item::Name(name))),
-                // Behind a comment.
+                // A semicolon behind a comment.
                 Token::Other(b';') => return Ok(Some(Item::Semicolon)),
                 Token::Unicode => return Err(Unclear::Unicode),
                 Token::Text(_) | Token::Other(_) => {}
@@ -196,7 +196,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The next token; nothing at the end.
+    /// Returns the next token; `None` at the end.
     pub(crate) fn token(&mut self) -> Result<Option<Token<'a>>, Unclear> {
         while let Some(byte) = self.peek() {
             let start = self.at;
@@ -207,7 +207,7 @@ impl<'a> Lexer<'a> {
                     self.at += 1;
                     return Ok(Some(Token::Other(byte)));
                 }
-                // Letters behind it make a word of their own: before PostgreSQL 15 `1SET` was two.
+                // A word directly behind a number is a token of its own: before PostgreSQL 15 `1SET` was two tokens.
                 Class::Digit => {
                     self.digits();
                     return Ok(Some(Token::Other(byte)));
@@ -228,7 +228,7 @@ impl<'a> Lexer<'a> {
     }
 
     #[inline]
-    /// Part of the text that has not been read yet.
+    /// Returns the part of the text that has not been read yet.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -267,7 +267,7 @@ impl<'a> Lexer<'a> {
         Ok(Token::Word(self.slice(start..self.at)))
     }
 
-    /// A letter alone: with a quote behind it, it may be E'', B'', X'', N'', U&'' or U&"".
+    /// Reads a single character; with a quote behind it, it may begin E'', B'', X'', N'', U&'' or U&"".
     fn letter(&mut self, start: usize) -> Result<Token<'a>, Unclear> {
         let rest = self.text.get(start..).unwrap_or_default();
         match rest {
@@ -283,7 +283,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Up to the closing quote; a doubled one is none. `quote`: where the opening one is.
+    /// Reads up to the closing quote, where a doubled quote does not close. `quote` is the position of the opening one.
     fn plain(&mut self, start: usize, quote: usize) -> Result<Token<'a>, Unclear> {
         self.at = quote + 1;
         while let Some(byte) = self.peek() {
@@ -308,7 +308,7 @@ impl<'a> Lexer<'a> {
         Err(Unclear::End)
     }
 
-    /// B'' and X'': neither doubled quotes nor escapes.
+    /// Reads B'' and X'', which have neither doubled quotes nor escapes.
     fn digital(&mut self, start: usize) -> Result<Token<'a>, Unclear> {
         self.at = start + 2;
         let end = self.rest().iter().position(|byte| *byte == b'\'');
@@ -316,7 +316,7 @@ impl<'a> Lexer<'a> {
         Ok(Token::Text(self.slice(start..self.at)))
     }
 
-    /// E'': a backslash takes the next byte with it.
+    /// Reads E'', where a backslash escapes the next byte.
     fn escaped(&mut self, start: usize) -> Result<Token<'a>, Unclear> {
         self.at = start + 2;
         while let Some(byte) = self.peek() {
@@ -339,7 +339,7 @@ impl<'a> Lexer<'a> {
         Err(Unclear::End)
     }
 
-    /// `E'a'`, a new line, `'b\'c'`: escapes go on there. On the same line they would not.
+    /// Continues `E'a'` with `'b\'c'` on a new line, where escapes still apply. On the same line it would not continue.
     fn continued(&mut self) -> Result<(), Unclear> {
         let mut ahead = self.clone();
         let mut is_next_line = false;
@@ -351,7 +351,7 @@ impl<'a> Lexer<'a> {
                 }
                 Class::Minus if ahead.follows(1, b'-') => ahead.line(),
                 Class::Single if is_next_line => {
-                    // The same as an E in front of it.
+                    // Reads as if an E stood before the quote.
                     ahead.escaped(ahead.at - 1)?;
                     self.at = ahead.at;
                     break;
@@ -362,7 +362,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// The backslash just passed is none if it is the second byte of a letter.
+    /// Checks that the backslash just passed is not the second byte of a character.
     fn narrow(&self) -> Result<(), Unclear> {
         let before = self.at.checked_sub(2).and_then(|at| self.text.get(at));
         if before.is_some_and(|byte| *byte >= 0x80) {
@@ -386,7 +386,7 @@ impl<'a> Lexer<'a> {
         Err(Unclear::End)
     }
 
-    /// A parameter, a constant in dollar quotes, or a stray dollar.
+    /// Reads a parameter, a constant in dollar quotes, or a stray dollar.
     fn dollar(&mut self, start: usize) -> Result<Token<'a>, Unclear> {
         self.at += 1;
         if self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
@@ -409,7 +409,7 @@ impl<'a> Lexer<'a> {
         Ok(Token::Other(b'$'))
     }
 
-    /// Up to the same tag again.
+    /// Reads up to the next occurrence of the tag.
     fn body(&mut self, start: usize) -> Result<Token<'a>, Unclear> {
         self.at += 1;
         let tag = self.slice(start..self.at);

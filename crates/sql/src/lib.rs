@@ -1,13 +1,12 @@
-//! What a statement may do to the session it runs in.
+//! Effects that a statement may have on the session it runs in.
 //!
-//! Step 1, [`is_harmless`], proves in one pass over the bytes that a text cannot change the state of
-//! its session. Step 2, [`judge`], asks PostgreSQL's own grammar about the texts that step 1 cannot
-//! clear, and says their [`Effects`]. [`Judge`] does both and remembers verdicts by text.
+//! Step 1, [`is_harmless`], proves in one pass over the bytes that a text cannot change the state of its session. Step
+//! 2, [`judge`], parses the texts that step 1 cannot clear with PostgreSQL's own grammar, and returns their
+//! [`Effects`]. [`Judge`] does both and caches verdicts by text.
 //!
-//! **Invariants.** "Harmless" is a proof: a false alarm costs a parse, a missed effect is a bug. No
-//! input panics or overflows the stack: beyond the limits of step 2 everything is possible. What no
-//! text shows (a function that sets something inside) is not seen here. There is no socket, clock or
-//! thread in this crate.
+//! **Invariants.** "Harmless" is a proof: a false alarm costs a parse, a missed effect is a bug. No input panics or
+//! overflows the stack: beyond the limits of step 2 every effect is assumed. State that no text shows (a function that
+//! sets something inside) is not detected here. This crate has no socket, clock or thread.
 //!
 //! ```
 //! use weir_sql::{Asks, Functions, Judge};

@@ -1,7 +1,7 @@
-//! Settings of libraries that a session loads when it first needs them. Once one is loaded, PostgreSQL refuses names
-//! that begin like its settings and that it does not know; before, it takes them as an application's own.
+//! Settings of libraries that a session loads on first use. Once a library is loaded, PostgreSQL refuses unknown names
+//! with its prefix; before that, it accepts them as custom settings.
 
-/// Libraries by the prefix that they reserve (`MarkGUCPrefixReserved` in PostgreSQL 15 to 18), and the settings they have.
+/// Libraries by the prefix that they reserve (`MarkGUCPrefixReserved` in PostgreSQL 15 to 18), with their settings.
 const LIBRARIES: [(&str, &[&str]); 6] = [
     (
         "pg_trgm",
@@ -30,7 +30,7 @@ const LIBRARIES: [(&str, &[&str]); 6] = [
     ("postgres_fdw", &["application_name"]),
 ];
 
-/// Whether a library, once it is loaded, refuses a setting of this name (in lower case).
+/// True if a library, once loaded, refuses a setting with this name (lower case).
 pub(crate) fn refuses(name: &str) -> bool {
     let Some((prefix, rest)) = name.split_once('.') else {
         return false;

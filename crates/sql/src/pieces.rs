@@ -1,8 +1,8 @@
-//! Effects of a statement about data that passes by in pieces, so that its text is never here as a whole.
+//! Effects of a statement about data that passes in pieces, so that its text is never complete in memory.
 //!
-//! Only single words are read, wherever they stand: a constant or a comment counts like the rest, so that nothing has to be
-//! known of what went before. That is never less than a reader of the whole text would find, and seldom more: data that
-//! holds the name of a function by which settings are changed.
+//! Only single words are read, wherever they stand. A constant or a comment counts like the rest, so that no context is
+//! needed. This finds at least what a reader of the whole text would find. It rarely finds more: only in data that
+//! contains the name of a function which changes settings.
 
 use crate::code;
 use crate::effects::Effects;
@@ -11,10 +11,10 @@ use crate::reason::Reason;
 use crate::table::PerByte;
 use crate::words;
 
-/// PostgreSQL cuts a name at a whole letter, which has up to this many bytes.
+/// Maximum length of a character in bytes; PostgreSQL truncates names between characters.
 const LETTER_MAX: usize = 4;
 
-/// Bytes of words: 1 where one may begin, 2 where it may only go on.
+/// Bytes of words: 1 if a word may begin with the byte, 2 if it may only continue one.
 const WORD: PerByte<u8> = {
     let mut table = PerByte::new([0; 256]);
     let mut byte = 0_u8;
@@ -34,11 +34,11 @@ const WORD: PerByte<u8> = {
 /// Reads a text by its words, piece by piece.
 #[derive(Clone, Debug)]
 pub struct Pieces {
-    /// Beginning of a word that the last piece ended in.
+    /// Beginning of a word that was cut by the end of the last piece.
     cut: [u8; NAME_MAX],
-    /// Bytes of that word, also of those that `cut` has no place for.
+    /// Length of that word in bytes, including those that did not fit into `cut`.
     length: usize,
-    /// Letters of `U&"` that were read last.
+    /// Number of bytes of `U&"` just read.
     escape: u8,
     is_first: bool,
 }
@@ -55,8 +55,8 @@ impl Default for Pieces {
 }
 
 impl Pieces {
-    /// Effects of the words that end in this piece. The text itself has to end in a byte of no word, as the NUL of the
-    /// protocol.
+    /// Returns the effects of the words that end in this piece. The text must end in a byte that belongs to no word,
+    /// such as the protocol's NUL.
     pub(crate) fn read(&mut self, piece: &[u8], functions: &Functions) -> Option<Effects> {
         let mut found = Effects::default();
         if std::mem::take(&mut self.is_first) {
@@ -103,10 +103,10 @@ impl Pieces {
         self.length += more.len();
     }
 
-    /// The word that the last piece ended in is over.
+    /// Handles the end of a word that was cut by the end of the last piece.
     fn end_word(&mut self, functions: &Functions, found: &mut Effects) {
         let length = std::mem::take(&mut self.length);
-        // One that is longer is longer than any name.
+        // A word that exceeds `cut` is longer than any name.
         let cut = self.cut;
         self.word(cut.get(..length).unwrap_or(&cut), functions, found);
     }
@@ -122,7 +122,7 @@ fn word_length(text: &[u8]) -> usize {
     end.unwrap_or(text.len())
 }
 
-/// Adds what a use of the word may do.
+/// Adds the effects that a use of the word may have.
 #[inline]
 fn meant(word: &[u8], functions: &Functions, found: &mut Effects) {
     let name = word.get(..NAME_MAX).unwrap_or(word);
@@ -158,7 +158,7 @@ fn add(name: &[u8], functions: &Functions, found: &mut Effects) {
             found.reads_statistics = true;
             return;
         }
-        // The server can be asked about the rest.
+        // The server can report the rest.
         _ => return,
     };
     let (sequences, before) = (effects.sequences, std::mem::take(found));
@@ -166,8 +166,8 @@ fn add(name: &[u8], functions: &Functions, found: &mut Effects) {
     found.sequences(sequences);
 }
 
-/// The longest word of a name that needs quotes, in lower case: where the name stands, so does the word. Nothing for a name
-/// that is a word itself.
+/// Returns the longest word of a name that needs quotes, in lower case; it occurs wherever the name does. `None` if the
+/// name is itself a word.
 pub(crate) fn word_in(name: &[u8]) -> Option<Box<[u8]>> {
     let is_word = name.first().is_some_and(|first| WORD.at(*first) == 1);
     if is_word && word_length(name) == name.len() {

@@ -1,18 +1,18 @@
-//! Why the state of a session cannot move to another server.
+//! Reasons for which the state of a session cannot move to another server.
 
 use std::fmt;
 
-/// Why state cannot move, or what a transaction may have left behind.
+/// Reason for which state cannot move, or kind of state that a transaction may have left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// A session advisory lock (manual 9.28.10).
     AdvisoryLock,
     /// A cursor WITH HOLD.
     Cursor,
-    /// A function with effects on the session that the server cannot be asked about: one that the
-    /// administrator lists, or a built-in one such as `dblink_connect`.
+    /// A function with effects on the session that the server cannot report: one that the administrator lists, or a
+    /// built-in one such as `dblink_connect`.
     Function,
-    /// A library that LOAD brought in, or a setting that one would take away when it is loaded.
+    /// A library that LOAD has loaded, or a setting that a library would remove when it is loaded.
     Library,
     /// LISTEN.
     Listen,
@@ -20,9 +20,9 @@ pub enum Reason {
     Prepared,
     /// The seed of `random()`.
     Seed,
-    /// What `currval` and `lastval` tell.
+    /// Values that `currval` and `lastval` return.
     Sequence,
-    /// A setting whose name is not known: the server has no list of those that no extension defines.
+    /// A setting whose name is unknown: the server does not list settings that no extension defines.
     Setting,
     /// A temporary table, view, sequence, function or type.
     TemporaryObject,
@@ -31,7 +31,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// All of them, in alphabetical order.
+    /// All reasons, in alphabetical order.
     pub const ALL: [Self; 11] = [
         Self::AdvisoryLock,
         Self::Cursor,
@@ -46,7 +46,7 @@ impl Reason {
         Self::Unknown,
     ];
 
-    /// For SHOW CLIENTS and the log.
+    /// Returns the words for SHOW CLIENTS and the log.
     pub const fn words(self) -> &'static str {
         match self {
             Self::AdvisoryLock => "advisory lock",
@@ -73,41 +73,41 @@ impl Reason {
 pub struct Reasons(u16);
 
 impl Reasons {
-    /// None.
+    /// Empty set.
     pub const EMPTY: Self = Self(0);
 
-    /// Just this one.
+    /// Creates a set of one reason.
     pub const fn of(reason: Reason) -> Self {
         Self(reason.bit())
     }
 
-    /// Adds one.
+    /// Adds a reason.
     pub const fn insert(&mut self, reason: Reason) {
         self.0 |= reason.bit();
     }
 
-    /// Takes one out.
+    /// Removes a reason.
     pub const fn remove(&mut self, reason: Reason) {
         self.0 &= !reason.bit();
     }
 
-    /// Whether it is in here.
+    /// True if the set contains the reason.
     pub const fn contains(self, reason: Reason) -> bool {
         self.0 & reason.bit() != 0
     }
 
-    /// What is in either.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether there is none.
+    /// True if the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// In alphabetical order.
+    /// Iterates over the reasons in alphabetical order.
     pub fn iter(self) -> impl Iterator<Item = Reason> {
         Reason::ALL
             .into_iter()

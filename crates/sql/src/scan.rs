@@ -1,19 +1,19 @@
 //! Step 1: proof in one pass that a text cannot change the state of its session.
 //!
-//! The first word of each statement decides, and a few words anywhere: names of functions in front
-//! of a parenthesis, TEMP behind CREATE or INTO, names that begin with `pg_temp`.
+//! The first word of each statement decides, and a few words in any place: function names before a parenthesis, TEMP
+//! behind CREATE or INTO, names that begin with `pg_temp`.
 
 use crate::catalogue::Use;
 use crate::effects::Effects;
 use crate::functions::{Functions, Meaning};
 use crate::lex::{Item, Lexer, Reading, Token, Unclear};
 
-/// Proves that the text cannot change the state of its session. `false` proves nothing.
+/// True if the text certainly cannot change the state of its session. False proves nothing.
 pub fn is_harmless(text: &[u8], functions: &Functions) -> bool {
     scan(text, functions, false).unwrap_or(false)
 }
 
-/// The same, and that it cannot end anything that pins (DROP, CLOSE).
+/// True if, in addition, the text cannot end a pin (DROP, CLOSE).
 pub fn is_harmless_while_pinned(text: &[u8], functions: &Functions) -> bool {
     scan(text, functions, true).unwrap_or(false)
 }
@@ -41,7 +41,7 @@ fn scan(text: &[u8], functions: &Functions, pinned: bool) -> Result<bool, Unclea
     Ok(true)
 }
 
-/// Up to the end of the statement.
+/// Checks the rest of a statement.
 fn is_rest_harmless(
     lexer: &mut Lexer<'_>,
     functions: &Functions,
@@ -82,7 +82,7 @@ fn is_rest_harmless(
     Ok(true)
 }
 
-/// True for a word behind CREATE or ALTER that announces code, or objects that nobody has seen.
+/// True for a word behind CREATE or ALTER that announces code, or objects with unknown code.
 pub(crate) fn defines_code(word: &[u8]) -> bool {
     [&b"function"[..], b"procedure", b"extension"]
         .iter()
@@ -94,7 +94,7 @@ pub(crate) fn creates(first: &[u8]) -> bool {
     first.eq_ignore_ascii_case(b"create") || first.eq_ignore_ascii_case(b"alter")
 }
 
-/// True if a statement that begins with this word cannot write, but for what functions in it do.
+/// True if a statement that begins with this word cannot write, except by functions in it.
 pub(crate) fn only_reads(first: &[u8]) -> bool {
     [
         &b"select"[..],
@@ -108,7 +108,7 @@ pub(crate) fn only_reads(first: &[u8]) -> bool {
     .any(|known| first.eq_ignore_ascii_case(known))
 }
 
-/// Effects of a word that the catalogue knows.
+/// Returns the effects of a word that the catalogue knows.
 pub(crate) fn catalogued(
     word: &[u8],
     reads: bool,
@@ -123,14 +123,14 @@ pub(crate) fn catalogued(
     })
 }
 
-/// The words that TEMP can stand behind where it is a key word.
+/// True for words behind which TEMP is a key word.
 pub(crate) fn makes_temporary(before: &[u8]) -> bool {
     [&b"create"[..], b"replace", b"local", b"global", b"into"]
         .iter()
         .any(|known| before.eq_ignore_ascii_case(known))
 }
 
-/// Whether what comes behind EXECUTE may be a prepared statement: not a trigger's function, nor what is granted.
+/// True if a prepared statement may follow EXECUTE: not a trigger's function, and not an object of GRANT.
 pub(crate) fn names_statement(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
     Ok(match lexer.clone().token()? {
         Some(Token::Word(word)) => ![&b"function"[..], b"procedure", b"on"]
@@ -141,7 +141,7 @@ pub(crate) fn names_statement(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
     })
 }
 
-/// Whether the language that comes next is C.
+/// True if the language that follows is C.
 pub(crate) fn is_native(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
     let next = lexer.clone().token()?;
     Ok(match next {
@@ -151,7 +151,8 @@ pub(crate) fn is_native(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
     })
 }
 
-/// `PREPARE transaction AS ..` prepares a statement of that name: only a constant makes it 2PC.
+/// True for a two-phase PREPARE TRANSACTION, which needs a constant. `PREPARE transaction AS ..` prepares a statement
+/// of that name.
 pub(crate) fn is_prepare_transaction(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
     let mut ahead = lexer.clone();
     let word = ahead.token()?;
@@ -161,8 +162,7 @@ pub(crate) fn is_prepare_transaction(lexer: &Lexer<'_>) -> Result<bool, Unclear>
     )
 }
 
-/// SET LOCAL, SET TRANSACTION, SET CONSTRAINTS. Not `SET local.a = 1`: that is a setting of the
-/// session.
+/// True for SET LOCAL, SET TRANSACTION and SET CONSTRAINTS. False for `SET local.a = 1`, a setting of the session.
 pub(crate) fn is_transactional_set(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
     let mut ahead = lexer.clone();
     let Some(Token::Word(word)) = ahead.token()? else {
@@ -171,14 +171,14 @@ pub(crate) fn is_transactional_set(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
     let scoped = [&b"local"[..], b"transaction", b"constraints"]
         .iter()
         .any(|known| word.eq_ignore_ascii_case(known));
-    // The seed knows no transactions, and TO makes a setting of the word before it.
+    // The seed ignores transactions, and TO makes the word before it a setting.
     Ok(scoped
         && matches!(ahead.token()?, Some(Token::Word(name) | Token::Quoted(name))
             if !name.eq_ignore_ascii_case(b"seed") && !name.eq_ignore_ascii_case(b"to"))
         && !(word.eq_ignore_ascii_case(b"local") && may_end_in_default(lexer.clone())?))
 }
 
-/// SET LOCAL. Not `SET local.a = 1` or `SET local TO 1`.
+/// True for SET LOCAL. False for `SET local.a = 1` and `SET local TO 1`.
 pub(crate) fn is_local_set(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
     let mut ahead = lexer.clone();
     let is_local = matches!(ahead.token()?, Some(Token::Word(word))
@@ -188,7 +188,7 @@ pub(crate) fn is_local_set(lexer: &Lexer<'_>) -> Result<bool, Unclear> {
             if !name.eq_ignore_ascii_case(b"to")))
 }
 
-/// Whether a `SET LOCAL` may give a setting the value that it started with: `TO DEFAULT`, `TIME ZONE LOCAL`, `NAMES`.
+/// True if a `SET LOCAL` may return a setting to its start value: `TO DEFAULT`, `TIME ZONE LOCAL`, `NAMES`.
 fn may_end_in_default(mut lexer: Lexer<'_>) -> Result<bool, Unclear> {
     lexer.token()?;
     let mut before = lexer.token()?;
@@ -207,12 +207,12 @@ fn may_end_in_default(mut lexer: Lexer<'_>) -> Result<bool, Unclear> {
             if last.eq_ignore_ascii_case(b"default") || last.eq_ignore_ascii_case(b"local")))
 }
 
-/// What the first word of a statement says.
+/// Kind of a statement by its first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lead {
     /// CALL
     Call,
-    /// CREATE, ALTER and others that define something.
+    /// CREATE, ALTER and other statements that define objects.
     Create,
     /// DEALLOCATE
     Deallocate,
@@ -222,11 +222,11 @@ pub(crate) enum Lead {
     Discard,
     /// DO
     Do,
-    /// EXECUTE: what it does was judged when it was prepared.
+    /// EXECUTE, whose effects were judged when the statement was prepared.
     Execute,
-    /// Ends what may pin: DROP, CLOSE.
+    /// DROP, CLOSE and other statements that may end a pin.
     Frees,
-    /// Does nothing to the session by itself.
+    /// Statement that does nothing to the session by itself.
     Harmless,
     /// LISTEN
     Listen,
@@ -238,14 +238,13 @@ pub(crate) enum Lead {
     Reset,
     /// SET
     Set,
-    /// No command that we know.
+    /// Unknown command.
     Unknown,
     /// UNLISTEN
     Unlisten,
 }
 
-/// Goes on to the first word of the next statement; nothing if there is none. Parentheses may stand
-/// before it.
+/// Advances to the first word of the next statement, which parentheses may precede; `None` at the end.
 #[inline]
 pub(crate) fn lead<'a>(lexer: &mut Lexer<'a>) -> Result<Option<(Lead, &'a [u8])>, Unclear> {
     loop {

@@ -1,23 +1,23 @@
-//! Which setting a SET or RESET names, as far as its words tell.
+//! Setting that a SET or RESET names, as far as its words show.
 
 use crate::functions::{NAME_MAX, is_temporary_schema};
 use crate::lex::{Lexer, Token, Unclear};
 
-/// What the words behind SET or RESET say.
+/// Result of reading the words behind SET or RESET.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
     /// `ALL`
     All,
-    /// One of them, in lower case, and whether it gets a value that is not DEFAULT.
+    /// A setting in lower case; true if it gets a value other than DEFAULT.
     One(String, bool),
-    /// A form with words of its own (TIME ZONE, ROLE), or none that PostgreSQL takes: these settings, or
-    /// nothing at all.
+    /// A form with words of its own (TIME ZONE, ROLE), with the settings it may change. Empty if PostgreSQL would
+    /// refuse the statement.
     Special(&'static [&'static str]),
-    /// A name that cannot be told.
+    /// A setting whose name is unclear.
     Unknown,
 }
 
-/// The settings behind forms that begin with these words.
+/// Settings of forms that begin with these words.
 const SPECIALS: [(&[u8], &[&str]); 7] = [
     (b"names", &["client_encoding"]),
     (b"role", &["role"]),
@@ -36,13 +36,14 @@ const SPECIALS: [(&[u8], &[&str]); 7] = [
     (b"xml", &["xmloption"]),
 ];
 
-/// Reads on behind SET.
+/// Reads the words behind SET.
 pub(crate) fn set(mut lexer: Lexer<'_>) -> Result<Setting, Unclear> {
     skip_scope(&mut lexer)?;
     setting(lexer, false)
 }
 
-/// Reads on behind SET: whether new objects are temporary from then on, because `search_path` begins with that schema.
+/// Reads the words behind SET. Returns true if new objects are temporary from then on, because `search_path` begins
+/// with the temporary schema.
 pub(crate) fn makes_temporary(mut lexer: Lexer<'_>) -> Result<bool, Unclear> {
     skip_scope(&mut lexer)?;
     let (Some(Token::Word(name) | Token::Quoted(name)), Some(_)) = (lexer.token()?, lexer.token()?)
@@ -57,7 +58,7 @@ pub(crate) fn makes_temporary(mut lexer: Lexer<'_>) -> Result<bool, Unclear> {
     Ok(name.eq_ignore_ascii_case(b"search_path") && is_temporary_schema(first))
 }
 
-/// Reads on behind RESET.
+/// Reads the words behind RESET.
 pub(crate) fn reset(lexer: Lexer<'_>) -> Result<Setting, Unclear> {
     setting(lexer, true)
 }
@@ -97,7 +98,7 @@ fn setting(mut lexer: Lexer<'_>, is_reset: bool) -> Result<Setting, Unclear> {
     }
 }
 
-/// SESSION and LOCAL, unless they are names themselves.
+/// Skips SESSION and LOCAL, unless they are names themselves.
 fn skip_scope(lexer: &mut Lexer<'_>) -> Result<(), Unclear> {
     let mut ahead = lexer.clone();
     let Some(Token::Word(scope)) = ahead.token()? else {
@@ -123,7 +124,7 @@ fn value(lexer: &mut Lexer<'_>, name: String) -> Result<Setting, Unclear> {
     Ok(Setting::One(name, !(is_default && is_end)))
 }
 
-/// No escapes, nothing whose case folds by locale, nothing that is cut.
+/// True for a word without escapes or truncation, whose case does not depend on a locale.
 fn is_plain(word: &[u8]) -> bool {
     word.is_ascii() && !word.contains(&b'"') && word.len() <= NAME_MAX
 }
@@ -188,7 +189,7 @@ mod tests {
         check(set, "é.a = 1", Setting::Unknown);
     }
 
-    /// What PostgreSQL refuses changes nothing, so nothing is put back.
+    /// A statement that PostgreSQL refuses changes nothing, so nothing is reset.
     #[test]
     fn mistakes_reset_nothing() {
         for text in ["1", "a b", "a", ""] {

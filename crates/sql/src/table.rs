@@ -1,6 +1,6 @@
 //! A table with an entry for every byte.
 
-/// An entry for every byte.
+/// Table with an entry for every byte.
 #[derive(Clone, Debug)]
 pub(crate) struct PerByte<T>([T; 256]);
 

@@ -1,5 +1,5 @@
-//! Both steps against each other: what step 1 clears has no effects in the parse tree, and what the
-//! words say is never less than what the tree says.
+//! Tests of both steps against each other: a text that step 1 clears has no effects in the parse tree, and the words
+//! show at least the effects of the tree.
 
 mod corpus;
 mod hostile;
@@ -15,12 +15,12 @@ use crate::judge::{by_words, judge};
 use crate::lex::{Lexer, Reading};
 use crate::{Reason, is_harmless, is_harmless_while_pinned, tree, words};
 
-/// The built-in ones and some that an administrator might list.
+/// Returns the built-in functions and some that an administrator might list.
 fn functions() -> Functions {
     Functions::new(["set_tenant", "app.become"])
 }
 
-/// Panics if a step misses an effect that the tree shows. Says whether there was a tree.
+/// Checks that no step misses an effect that the tree shows. Returns true if there was a tree.
 fn check(text: &str) -> bool {
     let functions = functions();
     let unpinned = is_harmless(text.as_bytes(), &functions);
@@ -65,7 +65,7 @@ fn all_words(text: &str, reading: Reading, functions: &Functions) -> Effects {
 }
 
 fn assert_no_less(ours: &Effects, tree: &Effects, who: &str, text: &str) {
-    // It stands for all of them.
+    // This reason stands for all effects.
     if ours.certain.contains(Reason::Unknown) {
         return;
     }
@@ -77,7 +77,7 @@ fn assert_no_less(ours: &Effects, tree: &Effects, who: &str, text: &str) {
     assert!(ours.unseen || !tree.unseen, "{told}");
     assert!(ours.wants_new || !tree.wants_new, "{told}");
     assert!(ours.asks.all || !tree.asks.all, "{told}");
-    // A pin stands for every setting, and all that the server lists for those without a dot.
+    // A pin covers every setting; asking for all covers those without a dot.
     let is_asked = |name: &str| {
         ours.certain.contains(Reason::Setting)
             || ours.asks.all && !name.contains('.')
@@ -102,7 +102,7 @@ fn assert_resets(ours: &Effects, tree: &Effects, text: &str) {
     }
 }
 
-/// Zero bytes end a text for PostgreSQL's parser.
+/// Checks a text without zero bytes, which end a text for PostgreSQL's parser.
 fn check_text_without_nul(text: &str) {
     if !text.contains('\0') {
         check(text);

@@ -1,6 +1,6 @@
-//! Step 2: what PostgreSQL's own parse tree says of a text.
+//! Step 2: effects of a text by PostgreSQL's own parse tree.
 //!
-//! The tree is walked as values, which no kind of node can escape.
+//! The tree is walked as generic values, so that no kind of node is missed.
 
 use std::panic::catch_unwind;
 
@@ -12,15 +12,14 @@ use crate::library;
 use crate::reason::Reason;
 use crate::words;
 
-/// What the text may do, or nothing if PostgreSQL's grammar (that of version 18) does not take it or
-/// if it is nested deeper than about 45 levels: the decoder of the tree stops there, which is what
-/// keeps every walk over it off the end of the stack.
+/// Returns the effects that the text may have. `None` if PostgreSQL's grammar (version 18) rejects it, or if it is
+/// nested deeper than about 45 levels. The tree's decoder stops there, which protects every walk from a stack overflow.
 pub(crate) fn effects(text: &str, escapes: bool, functions: &Functions) -> Option<Effects> {
     let options = match escapes {
         true => pg_query::ParserOptions::DISABLE_STANDARD_CONFORMING_STRINGS,
         false => pg_query::ParserOptions::DEFAULT,
     };
-    // It sorts names of tables and functions too, and would panic where it meets a new kind of node.
+    // The parser also collects names of tables and functions, and would panic on an unknown kind of node.
     let parsed = catch_unwind(|| pg_query::parse(text, options)).ok()?.ok()?;
     let mut effects = Effects {
         statements: parsed.protobuf.stmts.len(),
@@ -28,7 +27,7 @@ pub(crate) fn effects(text: &str, escapes: bool, functions: &Functions) -> Optio
     };
     for statement in &parsed.protobuf.stmts {
         let tree = serde_json::to_value(statement).ok()?;
-        // Elsewhere it is what a function or a role will set.
+        // In other places a SET says what a function or a role will set.
         if let Some(node) = tree.pointer("/stmt/node/VariableSetStmt") {
             set(node, &mut effects);
         }
@@ -46,9 +45,9 @@ pub(crate) fn effects(text: &str, escapes: bool, functions: &Functions) -> Optio
 struct Walk<'a> {
     functions: &'a Functions,
     effects: &'a mut Effects,
-    /// Inside of something that makes objects.
+    /// True inside a node that creates objects.
     creates: bool,
-    /// What is made is ON COMMIT DROP.
+    /// True if the created object is ON COMMIT DROP.
     is_dropped: bool,
 }
 
@@ -61,7 +60,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Of a node: its kind and its fields. Of its fields: name and value.
+    /// Visits a field of a value: either the kind and fields of a node, or the name and value of a field.
     fn field(&mut self, (name, value): (&String, &Value)) {
         let (creates, is_dropped) = (self.creates, self.is_dropped);
         match name.as_str() {
@@ -78,7 +77,7 @@ impl Walk<'_> {
         (self.creates, self.is_dropped) = (creates, is_dropped);
     }
 
-    /// Kinds of statements, wherever they stand: EXPLAIN, CREATE SCHEMA and rules hold others.
+    /// Handles kinds of statements, wherever they stand: EXPLAIN, CREATE SCHEMA and rules contain others.
     fn statement(&mut self, kind: &str, node: &Value) {
         let effects = &mut *self.effects;
         match kind {
@@ -115,7 +114,7 @@ impl Walk<'_> {
         self.effects.may_leave(Reason::TemporaryObject);
     }
 
-    /// The schema of a relation, or a part of any other name.
+    /// Checks the schema of a relation, or a part of any other name.
     fn schema(&mut self, value: &Value) {
         let name = value.as_str().or_else(|| value.get("sval")?.as_str());
         if name.is_some_and(|name| is_temporary_schema(name.as_bytes())) {
@@ -143,16 +142,16 @@ impl Walk<'_> {
     }
 }
 
-/// parsenodes.h: WITH HOLD.
+/// WITH HOLD (parsenodes.h).
 const CURSOR_OPT_HOLD: i64 = 0x20;
-/// The number of ONCOMMIT_DROP in pg_query.proto.
+/// Number of ONCOMMIT_DROP in pg_query.proto.
 const ONCOMMIT_DROP: i64 = 4;
 
 fn is_on_commit_drop(node: &Value, field: &str) -> bool {
     number(node, field) == ONCOMMIT_DROP
 }
 
-/// CreateFunctionStmt, CreateSeqStmt, CompositeTypeStmt, DefineStmt and others.
+/// True for CreateFunctionStmt, CreateSeqStmt, CompositeTypeStmt, DefineStmt and others.
 fn is_creation(kind: &str) -> bool {
     ["Create", "Composite", "Define"]
         .iter()
@@ -191,7 +190,7 @@ fn listen(kind: &str, name: &str, effects: &mut Effects) {
     }
 }
 
-/// The numbers of DiscardMode in pg_query.proto.
+/// Handles DISCARD, by the numbers of DiscardMode in pg_query.proto.
 fn discard(target: i64, effects: &mut Effects) {
     match target {
         // PLANS
@@ -206,11 +205,11 @@ fn discard(target: i64, effects: &mut Effects) {
     }
 }
 
-/// The numbers of VariableSetKind in pg_query.proto.
+/// Handles SET and RESET, by the numbers of VariableSetKind in pg_query.proto.
 fn set(node: &Value, effects: &mut Effects) {
     let name = text(node, "name").to_ascii_lowercase();
     let local = node.get("is_local").and_then(Value::as_bool);
-    // The generator knows no transactions.
+    // The random generator's seed ignores transactions.
     if local == Some(true) && name != "seed" {
         if number(node, "kind") == 2 {
             effects.reset_locally(&name);
@@ -226,7 +225,7 @@ fn set(node: &Value, effects: &mut Effects) {
             effects.reset(&name);
             ask(&name, effects);
         }
-        // Several at once.
+        // Several settings at once.
         4 if name == "transaction" || name == "transaction snapshot" => {}
         4 if name == "session characteristics" => characteristics(node, effects),
         // RESET ALL
@@ -238,7 +237,7 @@ fn set(node: &Value, effects: &mut Effects) {
     }
 }
 
-/// SET SESSION CHARACTERISTICS AS TRANSACTION ..: `transaction_isolation` and its like.
+/// Handles SET SESSION CHARACTERISTICS AS TRANSACTION ..: `transaction_isolation` and similar settings.
 fn characteristics(node: &Value, effects: &mut Effects) {
     let modes = node.get("args").and_then(Value::as_array);
     for mode in modes.into_iter().flatten() {
@@ -252,7 +251,7 @@ fn characteristics(node: &Value, effects: &mut Effects) {
     }
 }
 
-/// Old names of settings (guc_tables.c), and settings that move others along.
+/// Old names of settings (guc_tables.c), and settings that change others.
 const ALSO: [(&str, &str); 5] = [
     ("force_parallel_mode", "debug_parallel_query"),
     ("session_authorization", "role"),

@@ -1,5 +1,5 @@
-//! What the words of a text alone say of its effects: never less than the parse tree, sometimes
-//! more. It clears the calls of functions without a parse, and stands in where there is no tree.
+//! Effects of a text by its words alone: at least those of the parse tree, sometimes more. Suffices for calls of
+//! functions, and replaces the tree where there is none.
 
 use std::borrow::Cow;
 
@@ -15,21 +15,21 @@ use crate::scan::{
 use crate::setting::{self, Setting};
 use crate::tree;
 
-/// A statement, and what its words say.
+/// A statement, with the effects that its words show.
 #[derive(Debug)]
 pub(crate) struct Statement {
-    /// Where it ends: at its `;` or at the end of the text, in bytes.
+    /// End of the statement in bytes: its `;` or the end of the text.
     pub(crate) end: usize,
     pub(crate) effects: Effects,
-    /// The tree would say no less.
+    /// True if the parse tree would show the same effects.
     pub(crate) is_exact: bool,
-    /// It begins with SET or RESET.
+    /// True if the statement begins with SET or RESET.
     pub(crate) sets: bool,
-    /// What code does that it runs or defines. A tree does not tell.
+    /// Effects of code that it runs or defines, which a tree does not show.
     pub(crate) code: Effects,
 }
 
-/// The next statement that has words in it; nothing at the end.
+/// Returns the next statement that contains words; `None` at the end.
 pub(crate) fn statement(
     lexer: &mut Lexer<'_>,
     functions: &Functions,
@@ -59,18 +59,18 @@ pub(crate) fn statement(
     }))
 }
 
-/// What a statement says of code.
+/// Code that a statement runs or defines.
 #[derive(Default)]
 struct Code {
-    /// Of the objects that it uses, and of the code in it.
+    /// Effects of the objects that it uses, and of the code in it.
     effects: Effects,
-    /// Constants that may be code, of DO and of CREATE FUNCTION.
+    /// Constants of DO and CREATE FUNCTION that may be code.
     texts: Vec<Vec<u8>>,
     language: Option<Vec<u8>>,
-    /// Names of what it defines, and whether the last of them goes on or is yet to come.
+    /// Names of the objects that it defines. `awaits_name` is true while the last name is incomplete or yet to come.
     names: Vec<Box<[u8]>>,
     awaits_name: bool,
-    /// It defines functions, or objects that nobody has seen.
+    /// True if it defines functions, or objects with unknown code.
     defines: bool,
 }
 
@@ -79,11 +79,11 @@ struct Words<'a> {
     effects: Effects,
     is_exact: bool,
     lead: Lead,
-    /// `set_config` was called.
+    /// True if `set_config` was called.
     sets: bool,
-    /// It begins like a statement that only reads.
+    /// True if the statement begins like one that only reads.
     reads: bool,
-    /// It begins with CREATE or ALTER.
+    /// True if the statement begins with CREATE or ALTER.
     creates: bool,
     code: Code,
 }
@@ -144,7 +144,7 @@ impl Words<'_> {
         }
     }
 
-    /// SET LOCAL, perhaps to a default.
+    /// Handles SET LOCAL, possibly to a default.
     fn local(&mut self, setting: Setting) {
         match setting {
             Setting::One(name, true) if name == "seed" => self.effects.leaves(Reason::Seed),
@@ -162,7 +162,7 @@ impl Words<'_> {
         &mut self.effects
     }
 
-    /// Up to the end of the statement; says where that is.
+    /// Reads to the end of the statement. Returns its position.
     fn rest(&mut self, lexer: &mut Lexer<'_>, lead: &[u8]) -> Result<usize, Unclear> {
         let mut before = lead;
         loop {
@@ -238,8 +238,8 @@ impl Words<'_> {
         Ok(())
     }
 
-    /// `set_config('name', .., true)` is told apart here: applications send it with each transaction,
-    /// and the text is new each time.
+    /// Handles `set_config('name', .., true)` without a parse: applications send it with each transaction, each time
+    /// with another text.
     fn set_config(&mut self, lexer: &Lexer<'_>) -> Result<(), Unclear> {
         match config(&mut lexer.clone())? {
             Some(Config { is_local: true, .. }) => {}
@@ -259,7 +259,7 @@ impl Words<'_> {
         self.code.effects = before.join(effects);
     }
 
-    /// A word of a statement that defines something, or of a DO.
+    /// Handles a word of a statement that defines objects, or of a DO.
     fn code_word(&mut self, word: &[u8], lexer: &Lexer<'_>) -> Result<(), Unclear> {
         let is = |known: &[u8]| word.eq_ignore_ascii_case(known);
         if is(b"language") {
@@ -292,7 +292,7 @@ impl Words<'_> {
         Ok(())
     }
 
-    /// At the end of the statement: what the code does that it runs or defines.
+    /// Returns the effects of code that the statement runs or defines, once all of it was read.
     fn code(&mut self) -> Effects {
         let catalogue = self.functions.catalogue();
         let event = catalogue.on_definition();
@@ -330,7 +330,7 @@ impl Words<'_> {
         self.inexact().may_leave(Reason::TemporaryObject);
     }
 
-    /// A name behind escapes.
+    /// Handles a name with Unicode escapes, which may be any name.
     fn hidden(&mut self) {
         let effects = self.inexact();
         effects.leaves(Reason::Unknown);
@@ -338,7 +338,7 @@ impl Words<'_> {
         effects.frees = true;
     }
 
-    /// The body of a DO, of whatever language: the words in it, in strings or not.
+    /// Reads the words of a DO body, in whatever language, inside strings or not.
     fn body(&mut self, body: &[u8]) {
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte >= 0x80 || *byte == b'_';
         let mut rest = body;
@@ -364,7 +364,7 @@ impl Words<'_> {
             }
             Some(Meaning::Listed) => effects.leaves(Reason::Function),
             Some(Meaning::Statements) => effects.list_statements(),
-            // What has no name in here is asked about anyway.
+            // The server is asked about everything else anyway.
             None
             | Some(
                 Meaning::Language | Meaning::Settings | Meaning::Statistics | Meaning::Unknown,
@@ -384,7 +384,7 @@ impl Words<'_> {
     }
 }
 
-/// Words of a definition behind which the name of an object stands.
+/// Words of a definition behind which an object's name stands.
 const NAMED_BEHIND: [&[u8]; 12] = [
     b"aggregate",
     b"domain",
@@ -400,7 +400,7 @@ const NAMED_BEHIND: [&[u8]; 12] = [
     b"view",
 ];
 
-/// Words that may stand there before it, or instead of it.
+/// Words that may stand before that name, or instead of it.
 const NO_NAMES: [&[u8]; 17] = [
     b"commit",
     b"conflict",
@@ -421,15 +421,14 @@ const NO_NAMES: [&[u8]; 17] = [
     b"when",
 ];
 
-/// The arguments of a `set_config` that counts.
+/// Arguments of a `set_config` call that can be read.
 struct Config {
-    /// In lower case.
+    /// Name of the setting, in lower case.
     name: String,
     is_local: bool,
 }
 
-/// Reads the arguments, if the first and the last are plain constants and the name is not that of the
-/// seed.
+/// Reads the arguments. `None` unless the first and the last are plain constants and the name is not that of the seed.
 fn config(lexer: &mut Lexer<'_>) -> Result<Option<Config>, Unclear> {
     lexer.token()?;
     let (Some(Token::Text([b'\'', name @ .., b'\''])), Some(Token::Other(b','))) =
@@ -461,20 +460,20 @@ fn config(lexer: &mut Lexer<'_>) -> Result<Option<Config>, Unclear> {
     Ok(is_known.then_some(Config { name, is_local }))
 }
 
-/// What SQL-level EXECUTE did while the client was pinned comes to light when the pin ends.
+/// Adds the effects of DEALLOCATE. Effects of SQL-level EXECUTE during a pin are only found when the pin ends.
 pub(crate) fn deallocate(effects: &mut Effects) {
     effects.frees = true;
     effects.names = true;
     effects.runs_unseen();
 }
 
-/// LOAD by itself: the server says whether it has loaded anything.
+/// Adds the effects of a LOAD; the server reports if it has loaded a library.
 pub(crate) fn load(effects: &mut Effects) {
     effects.may_leave(Reason::Library);
     effects.ask_all();
 }
 
-/// What a built-in function does, whatever its arguments.
+/// Adds the effects of a built-in function, whatever its arguments.
 pub(crate) fn call(kind: Kind, effects: &mut Effects) {
     match kind {
         Kind::AdvisoryLock => effects.may_leave(Reason::AdvisoryLock),

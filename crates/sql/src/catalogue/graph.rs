@@ -1,4 +1,4 @@
-//! Which objects reach which: from the code that changes a session back to every name by which it can be run.
+//! Dependencies between objects: finds every name by which code that changes a session can be run.
 
 use std::collections::HashMap;
 
@@ -8,18 +8,18 @@ use crate::effects::Effects;
 use crate::functions::Functions;
 use crate::reason::Reason;
 
-/// Rows of a catalogue.
+/// Maximum number of catalogue rows.
 const ROWS_MAX: usize = 2_000_000;
-/// Names of settings that one object sets; beyond that it may set anything.
+/// Maximum number of settings recorded for one object; with more, it may set any.
 const NAMES_MAX: usize = 64;
 
-/// Why a catalogue could not be read.
+/// Reason why a catalogue could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// A row is not one that was asked for.
+    /// The row has an unexpected form.
     Malformed,
-    /// The database has more objects than are looked at.
+    /// The database has more objects than the limit.
     TooLarge,
 }
 
@@ -34,15 +34,15 @@ impl std::fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Objects as nodes, and who uses whom.
+/// Graph with objects as nodes and uses as edges.
 ///
-/// A node is the use of an object: `p` a call of a function, `r` a read of a relation, `w` a write to it, `t` a value of
-/// a domain, each with its number; `o` any operator or cast, `e` any definition.
+/// A node is the use of an object. `p` is a call of a function, `r` a read of a relation, `w` a write to it, `t` a
+/// value of a domain, each with its OID; `o` is any operator or cast, `e` any definition.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     numbers: HashMap<Box<[u8]>, usize>,
     nodes: Vec<Node>,
-    /// Which nodes bear a name.
+    /// Nodes by name.
     names: HashMap<Box<[u8]>, Vec<usize>>,
     functions: Functions,
     stamp: Box<[u8]>,
@@ -52,16 +52,16 @@ pub(super) struct Graph {
 #[derive(Debug, Default)]
 struct Node {
     effects: Effects,
-    /// Words of its code, which may be names.
+    /// Words of its code that may be names.
     words: Vec<Box<[u8]>>,
-    /// Nodes that use it.
+    /// Nodes that use this one.
     users: Vec<usize>,
-    /// A function that can be written without a parenthesis: `row.function`.
+    /// True for a function that can be written without a parenthesis: `row.function`.
     is_attribute: bool,
 }
 
 impl Graph {
-    /// Adds a row of the catalogue's answer: its kind, and the fields of that kind.
+    /// Adds a row of the catalogue query: its kind, and the fields of that kind.
     pub(super) fn row(&mut self, row: [&[u8]; 5]) -> Result<(), LoadError> {
         self.rows += 1;
         if self.rows > ROWS_MAX {
@@ -100,7 +100,7 @@ impl Graph {
         let number = self.nodes.len();
         self.nodes.push(Node::default());
         self.numbers.insert(id.into(), number);
-        // Who writes reads.
+        // A statement that writes also reads.
         if let [b'w', rest @ ..] = id {
             let read = self.node(&[b"r", rest].concat());
             if let Some(read) = self.nodes.get_mut(read) {
@@ -192,7 +192,7 @@ impl Graph {
         Ok(catalogue)
     }
 
-    /// Code uses whatever bears one of its words as name.
+    /// Adds edges from code to every object whose name is one of its words.
     fn link_words(&mut self) {
         for user in 0..self.nodes.len() {
             let words = (self.nodes.get_mut(user)).map(|node| std::mem::take(&mut node.words));
@@ -206,7 +206,7 @@ impl Graph {
         }
     }
 
-    /// Whoever uses an object has its effects.
+    /// Propagates effects from each object to its users.
     fn spread(&mut self) {
         let numbers = 0..self.nodes.len();
         let is_start = |number: &usize| {
@@ -233,9 +233,9 @@ impl Graph {
     }
 }
 
-/// Too many names are any name.
+/// Limits the number of names: with more, the effects include any setting.
 fn bounded(mut effects: Effects) -> Effects {
-    // In an order of their own, so that equal effects are equal.
+    // Sorted, so that equal effects compare as equal.
     effects.asks.names.sort();
     if effects.asks.names.len() > NAMES_MAX {
         let mut names = std::mem::take(&mut effects.asks.names).into_vec();

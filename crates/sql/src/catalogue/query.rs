@@ -1,21 +1,22 @@
-//! The questions by which PostgreSQL's catalogue is read.
+//! Queries that read PostgreSQL's catalogue.
 //!
-//! All of it can be read by every user. Each question is one text, whose statements share a transaction: nothing of the
-//! session's own settings has a part in it.
+//! Every user may read all of it. Each query is one text, whose statements share a transaction and do not depend on the
+//! session's settings.
 
-/// Nothing in the database comes between, and no timeout of the role. The four statements of a load take 12 s at most.
+/// Keeps objects of the database and timeouts of the role out of the way. The four statements of a load take at most 12
+/// s.
 const PREAMBLE: &str = "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL statement_timeout = '3s'; \
     SET LOCAL lock_timeout = '1s';";
 
-/// Numbers below are PostgreSQL's own objects (transam.h: FirstNormalObjectId).
+/// First OID of user objects; lower ones are PostgreSQL's own (transam.h: FirstNormalObjectId).
 const OWN: &str = "16384";
 
-/// The question whose answer changes with the objects that [`load_query`] reads: one row, its first column.
+/// Returns the query for the stamp, which changes with the objects that [`load_query`] reads: one row, first column.
 pub fn stamp_query() -> String {
     format!("{PREAMBLE}SELECT {}", stamp())
 }
 
-/// The question whose rows make a [`super::Catalogue`]. `version` is the server's major version.
+/// Returns the query whose rows make a [`super::Catalogue`]. `version` is the server's major version.
 pub fn load_query(version: u32) -> String {
     let [functions, direct] = [functions(version), direct()];
     let (parts, stamp) = (PARTS, stamp());
@@ -56,8 +57,8 @@ fn stamp() -> String {
     format!("concat_ws(' ', {})", all.join(", "))
 }
 
-/// Functions in languages with code; aggregates, whose functions are known by what depends on what; and functions of a
-/// row, which can be written as its column.
+/// Returns the query for functions in languages with code, for aggregates, whose functions are found by dependencies,
+/// and for functions of a row, which can be written like a column.
 fn functions(version: u32) -> String {
     let parsed = match version >= 14 {
         true => "coalesce(pg_get_function_sqlbody(p.oid), '')",
@@ -78,7 +79,7 @@ fn functions(version: u32) -> String {
     )
 }
 
-/// Parts of objects by their class and number, and the use of an object of which they are a part.
+/// Table of the parts of objects, by class and OID, with the use of the object that they belong to.
 const PARTS: &str = "part(c, o, n) AS (\
     SELECT 'pg_rewrite'::regclass::oid, oid, CASE ev_type WHEN '1' THEN 'r' ELSE 'w' END || ev_class FROM pg_rewrite \
     UNION ALL SELECT 'pg_trigger'::regclass, oid, 'w' || tgrelid FROM pg_trigger WHERE NOT tgisinternal \
@@ -93,8 +94,9 @@ const PARTS: &str = "part(c, o, n) AS (\
     UNION ALL SELECT 'pg_cast'::regclass, oid, 'o' FROM pg_cast \
     UNION ALL SELECT 'pg_event_trigger'::regclass, oid, 'e' FROM pg_event_trigger)";
 
-/// Query for uses between objects: parts that depend on functions, views on relations, anything on domains; partitions and children, which
-/// a statement reaches by the parent; and rows that a foreign key deletes or changes.
+/// Returns the query for uses between objects: parts that depend on functions, views on relations, anything on domains.
+/// Includes partitions and children, which a statement reaches by the parent, and rows that a foreign key deletes or
+/// changes.
 fn edges(parts: &str) -> String {
     format!(
         "WITH {parts} \
@@ -116,14 +118,14 @@ fn edges(parts: &str) -> String {
     )
 }
 
-/// Names of relations and domains.
+/// Query for the names of relations and domains.
 const NAMES: &str = "SELECT 'N', kind || oid, relname::text, '', '' \
     FROM pg_class, (VALUES ('r'), ('w')) AS kinds(kind) \
     WHERE oid >= {own} AND relkind IN ('r', 'v', 'm', 'p', 'f') AND relpersistence <> 't' \
     UNION ALL SELECT 'N', 't' || oid, typname::text, '', '' FROM pg_type WHERE typtype = 'd' AND oid >= {own}";
 
-/// Definitions that call a function by themselves that changes the session, or that read the list of prepared statements.
-/// Nothing depends on these, since they are PostgreSQL's own.
+/// Returns the query for definitions that directly call a function which changes the session, or that read the list of
+/// prepared statements. These objects are PostgreSQL's own, so no dependency on them is recorded.
 fn direct() -> String {
     let names: Vec<_> = crate::functions::that_change()
         .chain(["pg_prepared_statement"])

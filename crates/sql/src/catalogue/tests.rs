@@ -1,4 +1,4 @@
-//! Catalogues of small databases.
+//! Tests with catalogues of small databases.
 
 use std::sync::Arc;
 

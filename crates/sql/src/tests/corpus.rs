@@ -1,5 +1,5 @@
-//! Both steps over every statement of SQL files: our own, and those of a directory that
-//! `WEIR_REGRESS_SQL` names (PostgreSQL's `src/test/regress/sql`).
+//! Tests of both steps with every statement of SQL files: our own, and those of the directory in `WEIR_REGRESS_SQL`
+//! (PostgreSQL's `src/test/regress/sql`).
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,8 @@ use super::{check, lexical};
 use crate::is_harmless;
 use crate::lex::{Lexer, Reading, Token};
 
-/// The statements of a psql script: lines with its own commands left out, one longer text for every
-/// three.
+/// Returns the statements of a psql script without its backslash commands, and one combined text for every three
+/// statements.
 fn statements(script: &str) -> Vec<String> {
     let lines = script.lines().filter(|line| !line.starts_with('\\'));
     let script = lines.collect::<Vec<_>>().join("\n");
@@ -31,7 +31,8 @@ fn statements(script: &str) -> Vec<String> {
     all
 }
 
-/// How many statements there are, parse, and are cleared by step 1.
+/// Checks all files of a directory. Returns the number of statements, of those that parse, and of those that step 1
+/// clears.
 fn check_directory(directory: &Path) -> (usize, usize, usize) {
     let (mut total, mut parsed, mut harmless) = (0, 0, 0);
     for entry in fs::read_dir(directory).unwrap() {

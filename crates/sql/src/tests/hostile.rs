@@ -1,4 +1,4 @@
-//! Texts made to hurt: deep, long, cut, random. On the stack of a thread (2 MiB), within a second.
+//! Tests with hostile texts: deep, long, cut, random. They must finish on a thread's stack (2 MiB) within a second.
 
 use std::thread;
 
@@ -6,7 +6,7 @@ use super::functions;
 use crate::judge::judge;
 use crate::{Judge, Sequences, is_harmless};
 
-/// All of them move a sequence somewhere inside.
+/// Returns nested texts, all of which advance a sequence somewhere inside.
 fn nested(depth: usize) -> Vec<String> {
     let pairs = [
         ("SELECT nextval('x'), ", "1+", "1", ""),
@@ -54,7 +54,7 @@ fn nesting_of_any_depth_neither_crashes_nor_loses_an_effect() {
     let judged = thread::Builder::new().stack_size(2 << 20).spawn(|| {
         for depth in [10, 45, 60, 300, 2000, 30_000] {
             for text in nested(depth) {
-                // Words would settle most of these without a parse.
+                // Words would settle most of these texts without a parse.
                 let parsed = format!("CREATE TEMP TABLE x AS {text}");
                 for text in [parsed, text] {
                     let moves = judge(text.as_bytes(), &functions()).sequences;
@@ -67,7 +67,7 @@ fn nesting_of_any_depth_neither_crashes_nor_loses_an_effect() {
     judged.unwrap().join().unwrap();
 }
 
-/// The tree itself, beyond what `judge` would give it.
+/// Checks the tree itself, beyond the limits of `judge`.
 #[test]
 fn the_parser_itself_stops_in_time() {
     let parsed = thread::Builder::new().stack_size(2 << 20).spawn(|| {
@@ -83,12 +83,12 @@ fn the_parser_itself_stops_in_time() {
     parsed.unwrap().join().unwrap();
 }
 
-/// A small generator of its own, so that a failure can be repeated by its seed.
+/// A small random generator, whose failures can be repeated by their seed.
 struct Random(u64);
 
 impl Random {
     fn below(&mut self, limit: usize) -> usize {
-        // Numerical Recipes' constants.
+        // Constants from Numerical Recipes.
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)

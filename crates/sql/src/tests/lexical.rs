@@ -1,11 +1,11 @@
-//! Our lexer against PostgreSQL's own (`pg_query::scan`): words, names and constants at the same
+//! Tests of our lexer against PostgreSQL's own (`pg_query::scan`): words, names and constants must be in the same
 //! places.
 
 use pg_query::protobuf::Token as Theirs;
 
 use crate::lex::{Lexer, Reading, Token};
 
-/// What both must agree on.
+/// Token whose end both lexers must agree on.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     Constant(usize),
@@ -13,9 +13,9 @@ enum Seen {
     Semicolon(usize),
 }
 
-/// Panics where the two disagree. Says whether PostgreSQL's lexer takes the text.
+/// Checks that both lexers agree. Returns true if PostgreSQL's lexer accepts the text.
 pub(super) fn check(text: &str) -> bool {
-    // A parse that failed leaves its options behind for the scan.
+    // A failed parse leaves its options behind for the scan.
     pg_query::parse("SELECT 1", 0).unwrap();
     let Ok(scan) = pg_query::scan(text) else {
         return false;
@@ -31,7 +31,7 @@ pub(super) fn check(text: &str) -> bool {
             Theirs::Ident | Theirs::Uident => theirs.push(Seen::Name(end)),
             Theirs::Ascii59 => theirs.push(Seen::Semicolon(end)),
             Theirs::SqlComment | Theirs::CComment => {}
-            // The N of N''.
+            // The N of N'' is no name.
             Theirs::Nchar if token.end - token.start == 1 => {}
             _ if token.keyword_kind != 0 => theirs.push(Seen::Name(end)),
             _ => {}
@@ -47,7 +47,7 @@ fn ours(text: &str) -> Vec<Seen> {
     let mut number_end = None;
     while let Some(token) = lexer.token().unwrap() {
         match token {
-            // Letters behind digits are a word for us, in case they were for an older PostgreSQL.
+            // Our lexer makes a word of characters behind digits, as older PostgreSQL versions do.
             Token::Word(word) if number_end == Some(lexer.at() - word.len()) => {}
             Token::Word(_) | Token::Quoted(_) | Token::Unicode => seen.push(Seen::Name(lexer.at())),
             Token::Text(constant) => {
@@ -64,8 +64,8 @@ fn ours(text: &str) -> Vec<Seen> {
     seen
 }
 
-/// Pushes a constant, as part of the one before it if it continues that one or touches it: two quotes are one in a text
-/// constant; in B'' they end it and begin another.
+/// Pushes a constant, merged with the one before it if it continues that one or touches it. Two adjacent quotes are one
+/// quote in a text constant; in B'' they end it and begin another.
 fn push_constant(seen: &mut Vec<Seen>, text: &str, start: usize, end: usize) {
     if let Some(Seen::Constant(last)) = seen.last()
         && text[..*last].ends_with('\'')
@@ -77,7 +77,7 @@ fn push_constant(seen: &mut Vec<Seen>, text: &str, start: usize, end: usize) {
     seen.push(Seen::Constant(end));
 }
 
-/// Only white space with a new line in it, and comments of one line.
+/// True if the gap contains only white space with a new line, and line comments.
 fn is_continued(gap: &str) -> bool {
     let lines = gap.split_inclusive(['\n', '\r']);
     let blank = |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with("--");
@@ -103,7 +103,7 @@ fn pieces_stand_where_postgresql_sees_them() {
         "B'1'\n'it''s'",
         "",
     ] {
-        // A stray dollar is a mistake to PostgreSQL.
+        // PostgreSQL refuses a stray dollar.
         assert!(check(text) || text.contains("$a "), "{text}");
     }
 }

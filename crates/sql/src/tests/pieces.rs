@@ -1,4 +1,4 @@
-//! Texts that pass by in pieces against the same texts as a whole.
+//! Tests of texts that pass in pieces against the same texts as a whole.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn judge() -> Judge {
     judge
 }
 
-/// What is found in a text that is cut before each of these places.
+/// Returns the effects found in a text that is cut before each of these places.
 fn read(text: &str, cuts: &[usize]) -> Effects {
     let (judge, mut pieces, mut all) = (judge(), Pieces::default(), Effects::default());
     let text = [text.as_bytes(), b"\0"].concat();
@@ -37,7 +37,7 @@ fn read(text: &str, cuts: &[usize]) -> Effects {
     all
 }
 
-/// Whether whoever sends the text has a setting followed that a question for everything would not name.
+/// True if the effects make Weir track a setting that a query for all settings would not list.
 fn follows(found: &Effects) -> bool {
     !found.certain.is_empty() || !found.asks.names.is_empty()
 }

@@ -1,11 +1,11 @@
-//! Generated statements: random case, space, comments, quotes and company.
+//! Tests with generated statements: random case, white space, comments, quotes and neighbours.
 
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::{check, lexical};
 
-/// Statements with holes: `~` stands for white space, `@` for an expression, `#` for a name.
+/// Statement templates: `~` stands for white space, `@` for an expression, `#` for a name.
 const TEMPLATES: &[&str] = &[
     "SELECT~@",
     "SELECT~@~FROM~#~WHERE~@",
@@ -181,7 +181,7 @@ fn filled(depth: u32) -> impl Strategy<Value = String> {
     fill_any(TEMPLATES.to_vec(), depth)
 }
 
-/// A statement that begins as one about data.
+/// Generates a statement that begins like one about data.
 pub(super) fn about_data() -> impl Strategy<Value = String> {
     const WORDS: [&str; 7] = [
         "SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "MERGE", "VALUES",
@@ -224,7 +224,7 @@ fn fill(template: &str, depth: u32, picks: &mut impl Iterator<Item = usize>) -> 
     text
 }
 
-/// Other case outside of quotes changes nothing; inside, it does no harm to the check either.
+/// Changes the case of characters at random. Outside quotes this has no effect; inside, the check still holds.
 fn recased(text: &str, seed: u64) -> String {
     let flips = |place: usize| seed.rotate_left(u32::try_from(place % 64).unwrap()) & 1 == 1;
     let turn = |(place, letter): (usize, char)| {
@@ -237,7 +237,7 @@ fn recased(text: &str, seed: u64) -> String {
     text.chars().enumerate().map(turn).collect()
 }
 
-/// `PROPTEST_CASES` asks for more.
+/// Returns the configuration; `PROPTEST_CASES` raises the number of cases.
 fn config() -> ProptestConfig {
     ProptestConfig {
         failure_persistence: None,
@@ -278,7 +278,7 @@ proptest! {
     }
 }
 
-/// The generator must not drift into texts that PostgreSQL refuses.
+/// Checks that the generator does not drift into texts that PostgreSQL refuses.
 #[test]
 fn most_generated_statements_parse() {
     let mut picks = (0_usize..).map(|number| number.wrapping_mul(2_654_435_761) >> 7);

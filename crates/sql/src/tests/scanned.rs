@@ -1,4 +1,4 @@
-//! Step 1 by tables of texts.
+//! Tests of step 1 by tables of texts.
 
 use super::functions;
 use crate::{is_harmless, is_harmless_while_pinned, judge};
@@ -319,7 +319,7 @@ fn quotes_hide_nothing_behind_them() {
     ]);
 }
 
-/// `standard_conforming_strings` off ends the constant later.
+/// With `standard_conforming_strings` off, the constant ends later.
 #[test]
 fn a_backslash_with_two_readings_is_not_cleared() {
     suspicious(&[
@@ -330,7 +330,7 @@ fn a_backslash_with_two_readings_is_not_cleared() {
     harmless(&["SELECT 'C:\\dir\\file', 'a\\\\', '\\n'"]);
 }
 
-/// In SJIS the two bytes are one letter.
+/// In SJIS the two bytes are one character.
 #[test]
 fn a_backslash_that_may_be_half_a_letter_is_not_cleared() {
     for text in [

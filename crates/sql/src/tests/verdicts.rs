@@ -1,4 +1,4 @@
-//! Step 2 by tables of texts.
+//! Tests of step 2 by tables of texts.
 
 use super::functions;
 use crate::is_harmless;
@@ -27,7 +27,7 @@ fn reasons(text: &str, askable: &[Reason], certain: &[Reason]) {
     let all: Reasons = askable.iter().chain(certain).copied().collect();
     assert_eq!(effects.reasons, all, "{text}");
     assert_eq!(effects.certain, certain.iter().copied().collect(), "{text}");
-    // What the server can be asked about needs no settings.
+    // A reason that the server cannot confirm always asks for all settings.
     assert!(certain.is_empty() || effects.asks.all, "{text}");
 }
 
@@ -132,7 +132,7 @@ fn it_is_told_where_settings_return_to_where_they_started() {
         [(9, 0, false), (51, 2, false)]
     );
     assert_eq!(returns("SET LOCAL a TO 1; SET a TO 1"), []);
-    // Where a string ends depends on standard_conforming_strings.
+    // The end of the string depends on standard_conforming_strings.
     assert_eq!(returns(r"select '\'; reset a; --'"), []);
 }
 
@@ -227,7 +227,7 @@ fn code_that_runs_unseen_asks_for_everything() {
     assert!(!effects("DISCARD ALL; SET a = 1; SELECT pg_advisory_lock(1)").unseen);
 }
 
-/// What the words of a body say counts, in whatever language and quotes.
+/// The words of a body count, in whatever language and quotes.
 #[test]
 fn words_in_the_body_of_a_block_count() {
     reasons(
@@ -254,7 +254,7 @@ fn words_in_the_body_of_a_block_count() {
     reasons("CALL app.become('x')", &[], &[Reason::Function]);
 }
 
-/// PostgreSQL loads the library to look for the function, and it may keep what it likes in the session.
+/// PostgreSQL loads the library to check the function, and the library may keep state in the session.
 #[test]
 fn functions_in_c_load_their_library() {
     let text = "CREATE FUNCTION f() RETURNS trigger AS 'lib' LANGUAGE C";
@@ -390,7 +390,7 @@ fn channels_are_named_if_they_are_all_that_a_text_is_about() {
         assert_eq!(channels(text), [], "{text}");
     }
     assert_eq!(judge(b"LISTEN gr\xfcn", &functions()).channels, []);
-    // Beyond what is parsed.
+    // Beyond the limit of parsed statements.
     assert_eq!(channels(&"LISTEN a;".repeat(200)), []);
 }
 
@@ -416,7 +416,7 @@ fn every_unlisten_is_told() {
         [Channel::UnlistenAll, a()]
     );
     assert_eq!(told("LISTEN a"), []);
-    // It may be part of a constant.
+    // The UNLISTEN may be part of a constant.
     assert_eq!(told("SELECT '\\'; UNLISTEN *; --'"), []);
 }
 
@@ -450,7 +450,7 @@ fn statements_are_counted() {
     assert_eq!(count("SET a = 1; SELECT ';' ; -- ;\n LISTEN b"), 3);
 }
 
-/// With `standard_conforming_strings` on the text sets `a`, with it off `b`.
+/// With `standard_conforming_strings` on, the text sets `a`; with it off, `b`.
 #[test]
 fn both_readings_of_a_backslash_count() {
     let text = "SELECT '\\'; SET a = 1; --'\n; SET b = 1";
