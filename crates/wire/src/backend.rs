@@ -1,6 +1,7 @@
-//! What servers send: borrowed views of message bodies.
-//! Rows, row descriptions, COPY data and function results have no view on purpose: the counts inside
-//! them are the client's business (hazard SEC-25).
+//! Messages that servers send: borrowed views of their bodies.
+//!
+//! Row descriptions, COPY data and function results have no view on purpose: only clients interpret the counts inside
+//! them (hazard SEC-25). The view of rows, [`DataRow`], is for replies to Weir's own queries.
 
 use std::fmt;
 
@@ -10,7 +11,7 @@ use crate::startup::{CANCEL_KEY_LEN_MAX, CANCEL_KEY_LEN_MIN, Version};
 
 /// Type bytes of backend messages (manual, "Message Formats").
 pub mod tag {
-    /// All authentication requests, told apart by the number behind the length.
+    /// All authentication requests; the number behind the length tells them apart.
     pub const AUTHENTICATION: u8 = b'R';
     /// BackendKeyData.
     pub const BACKEND_KEY_DATA: u8 = b'K';
@@ -60,28 +61,28 @@ pub mod tag {
     pub const ROW_DESCRIPTION: u8 = b'T';
 }
 
-/// What the server asks for, or says, during authentication.
+/// Request or statement of the server during authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authentication<'a> {
-    /// Done; session set-up follows.
+    /// Authentication succeeded; session set-up follows.
     Ok,
-    /// A password in clear text.
+    /// Asks for a password in clear text.
     CleartextPassword,
-    /// An MD5 of password, user and salt.
+    /// Asks for the MD5 hash of password, user and salt.
     Md5 {
         /// Four random bytes.
         salt: [u8; 4],
     },
-    /// A SASL exchange by one of these mechanisms.
+    /// Asks for a SASL exchange by one of these mechanisms.
     Sasl {
-        /// In the server's order of preference.
+        /// Names of the mechanisms, in the server's order of preference.
         mechanisms: Strings<'a>,
     },
-    /// The mechanism's next message.
+    /// Carries the mechanism's next message.
     SaslContinue(&'a [u8]),
-    /// The mechanism's last message.
+    /// Carries the mechanism's last message.
     SaslFinal(&'a [u8]),
-    /// A method that is not spoken here, by its number: Kerberos, GSSAPI, SSPI or a newer one.
+    /// Asks for an unsupported method, by number: Kerberos, GSSAPI, SSPI or a newer one.
     Unsupported(u32),
 }
 
@@ -108,7 +109,7 @@ impl<'a> Authentication<'a> {
     }
 }
 
-/// C strings up to an empty one, which must be the end.
+/// Reads C strings up to an empty one, which must be the last.
 fn mechanisms(list: &[u8]) -> Result<Strings<'_>, MessageError> {
     let mut rest = list;
     loop {
@@ -122,12 +123,12 @@ fn mechanisms(list: &[u8]) -> Result<Strings<'_>, MessageError> {
     Ok(Strings::new(list.get(..list.len() - 1).unwrap_or_default()))
 }
 
-/// BackendKeyData: what a CancelRequest must name.
+/// BackendKeyData: process id and key that a CancelRequest must contain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct BackendKeyData<'a> {
-    /// The process id of the server's session.
+    /// Process id of the server's session.
     pub pid: u32,
-    /// The secret, 4 to 256 bytes; 4 in protocol 3.0.
+    /// Secret key, 4 to 256 bytes; 4 in protocol 3.0.
     pub key: &'a [u8],
 }
 
@@ -146,7 +147,7 @@ impl<'a> BackendKeyData<'a> {
     }
 }
 
-/// The key is a secret, so only its length is shown.
+/// Shows only the length of the key, which is a secret.
 impl fmt::Debug for BackendKeyData<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BackendKeyData")
@@ -156,12 +157,12 @@ impl fmt::Debug for BackendKeyData<'_> {
     }
 }
 
-/// ParameterStatus: a reported parameter has this value now.
+/// ParameterStatus: the present value of a reported parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParameterStatus<'a> {
-    /// For example `client_encoding`.
+    /// Name of the parameter, for example `client_encoding`.
     pub name: &'a [u8],
-    /// Its value.
+    /// Value of the parameter.
     pub value: &'a [u8],
 }
 
@@ -177,7 +178,7 @@ impl<'a> ParameterStatus<'a> {
     }
 }
 
-/// Where the session stands between two batches.
+/// Transaction state of the session between two batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransactionStatus {
     /// `I`: not in a transaction block.
@@ -189,7 +190,7 @@ pub enum TransactionStatus {
 }
 
 impl TransactionStatus {
-    /// The byte on the wire.
+    /// Returns the byte on the wire.
     #[inline]
     #[must_use]
     pub const fn to_u8(self) -> u8 {
@@ -221,13 +222,13 @@ impl ReadyForQuery {
     }
 }
 
-/// The fields of an ErrorResponse or NoticeResponse. Any subset may be there, any field twice.
+/// Fields of an ErrorResponse or NoticeResponse. Any field may be absent or repeated.
 ///
-/// Iterates over code and value. The getters look at what the iteration has not passed, so take a copy
-/// to iterate over.
+/// Iterates over code and value. The getters search only fields that the iteration has not passed, so iterate over a
+/// copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorFields<'a> {
-    /// Whole fields, without the terminator.
+    /// Complete fields, without the terminator.
     rest: &'a [u8],
 }
 
@@ -251,7 +252,7 @@ impl<'a> ErrorFields<'a> {
         })
     }
 
-    /// The first value of a field, for example `b'C'` for the SQLSTATE.
+    /// Returns the first value of a field, for example `b'C'` for the SQLSTATE.
     #[must_use]
     pub fn get(&self, field: u8) -> Option<&'a [u8]> {
         let mut fields = *self;
@@ -260,19 +261,19 @@ impl<'a> ErrorFields<'a> {
             .map(|(_, value)| value)
     }
 
-    /// The SQLSTATE, if there is one of five bytes.
+    /// Returns the SQLSTATE, if there is one of five bytes.
     #[must_use]
     pub fn sqlstate(&self) -> Option<SqlState> {
         self.get(b'C').and_then(SqlState::from_slice)
     }
 
-    /// The severity: the untranslated one (`V`, since PostgreSQL 9.6), else the translated one.
+    /// Returns the severity: the untranslated one (`V`, since PostgreSQL 9.6), otherwise the translated one.
     #[must_use]
     pub fn severity(&self) -> Option<&'a [u8]> {
         self.get(b'V').or_else(|| self.get(b'S'))
     }
 
-    /// The message text.
+    /// Returns the message text.
     #[must_use]
     pub fn message(&self) -> Option<&'a [u8]> {
         self.get(b'M')
@@ -290,21 +291,20 @@ impl<'a> Iterator for ErrorFields<'a> {
     }
 }
 
-/// NegotiateProtocolVersion: the server speaks less than the client asked for.
+/// NegotiateProtocolVersion: the server supports less than the client asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NegotiateProtocolVersion<'a> {
-    /// The newest minor version of protocol 3 that the server speaks.
+    /// Newest minor version of protocol 3 that the server supports.
     pub newest_minor: u16,
-    /// The `_pq_.` options that it does not know.
+    /// Names of the `_pq_.` options that the server does not know.
     pub options: Strings<'a>,
 }
 
 impl<'a> NegotiateProtocolVersion<'a> {
-    /// The manual calls the first number a minor version; PostgreSQL sends the whole version
-    /// (3 in the upper half). Both are read.
+    /// Parses the body. The manual calls the first number a minor version, but PostgreSQL sends the whole version (3 in
+    /// the upper half). Both are accepted.
     ///
-    /// # Errors
-    /// Another major version, or strings that do not fit their count.
+    /// # Errors Another major version, or strings that do not fit their count.
     pub fn parse(body: &'a [u8]) -> Result<Self, MessageError> {
         let mut reader = Reader::new(body);
         let version = reader.u32()?;
@@ -314,7 +314,7 @@ impl<'a> NegotiateProtocolVersion<'a> {
         }
         let count = reader.u32()?;
         let options = reader.rest();
-        // A count that lies ends at the end of the body: every turn takes at least one byte.
+        // A false count ends at the end of the body: every turn takes at least one byte.
         for _ in 0..count {
             reader.cstr()?;
         }
@@ -326,14 +326,14 @@ impl<'a> NegotiateProtocolVersion<'a> {
     }
 }
 
-/// NotificationResponse: somebody called NOTIFY.
+/// NotificationResponse: a session ran NOTIFY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotificationResponse<'a> {
-    /// Process id of the session that did.
+    /// Process id of that session.
     pub pid: u32,
-    /// The channel.
+    /// Name of the channel.
     pub channel: &'a [u8],
-    /// The payload, possibly empty.
+    /// Payload, possibly empty.
     pub payload: &'a [u8],
 }
 
@@ -354,10 +354,10 @@ impl<'a> NotificationResponse<'a> {
     }
 }
 
-/// CommandComplete: one statement is done.
+/// CommandComplete: a statement has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandComplete<'a> {
-    /// The command tag, for example `INSERT 0 1`.
+    /// Command tag, for example `INSERT 0 1`.
     pub tag: &'a [u8],
 }
 
@@ -373,7 +373,7 @@ impl<'a> CommandComplete<'a> {
     }
 }
 
-/// DataRow: one row of a result, column by column; `None` is NULL.
+/// DataRow: the row's columns in order; `None` is NULL.
 #[derive(Clone, Debug)]
 pub struct DataRow<'a> {
     left: u16,

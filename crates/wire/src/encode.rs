@@ -1,6 +1,7 @@
-//! Encoders: each appends one message to a buffer of the caller, or fails and leaves it as it was.
-//! A length is always computed with checks and compared with the reader's limit; it never wraps
-//! (hazard SEC-20), and a string never smuggles its NUL (hazard SEC-29).
+//! Encoders: each appends one message to the caller's buffer, or fails and leaves the buffer unchanged.
+//!
+//! A length is always computed with checks and compared with the reader's limit. It never wraps (hazard SEC-20), and no
+//! string contains a NUL that would end it early (hazard SEC-29).
 
 mod backend;
 mod frontend;
@@ -10,7 +11,7 @@ pub use frontend::*;
 
 use crate::frame::{HEADER_LEN, Side, length_max};
 
-/// Why a message cannot be written. The buffer is unchanged.
+/// Reason for which a message cannot be written. The buffer is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     /// The message would be longer than its reader accepts.
@@ -22,18 +23,17 @@ pub enum EncodeError {
     /// A parameter name, list entry or field code is empty, which would end its list early.
     #[error("list entry is empty")]
     EmptyEntry,
-    /// More columns or options than the count in the message can say.
+    /// There are more columns or options than the message's count can hold.
     #[error("too many entries in a message")]
     TooManyEntries,
-    /// A cancel key is not 4 to 256 bytes long.
+    /// The cancel key is not 4 to 256 bytes long.
     #[error("cancel key has an invalid length")]
     BadKeyLength,
 }
 
-/// The length word of a message whose body consists of parts of these many bytes: 4 plus their sum.
+/// Returns the length word of a message whose body has parts of these lengths: 4 plus their sum.
 ///
-/// # Errors
-/// [`EncodeError::TooLong`] when the sum does not fit the signed 32 bits of the protocol.
+/// # Errors [`EncodeError::TooLong`] if the sum does not fit into the signed 32 bits of the protocol.
 pub fn checked_len(parts: impl Iterator<Item = usize>) -> Result<i32, EncodeError> {
     let mut total: usize = 4;
     for part in parts {
@@ -42,7 +42,7 @@ pub fn checked_len(parts: impl Iterator<Item = usize>) -> Result<i32, EncodeErro
     i32::try_from(total).map_err(|_| EncodeError::TooLong)
 }
 
-/// A body being written behind its length word.
+/// Body that is being written behind its length word.
 pub(crate) struct Body<'b> {
     buf: &'b mut Vec<u8>,
     /// Offset in `buf` of the length word, so `start + 4 <= buf.len()`.
@@ -52,7 +52,7 @@ pub(crate) struct Body<'b> {
 }
 
 impl Body<'_> {
-    /// Refuses before it copies, so an oversized part costs no memory.
+    /// Appends bytes. Checks the limit before it copies, so an oversized part costs no memory.
     fn bytes(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
         self.len_with(bytes.len())?;
         self.buf.extend_from_slice(bytes);
@@ -67,7 +67,7 @@ impl Body<'_> {
         self.bytes(&[0])
     }
 
-    /// An entry of a list that an empty string ends.
+    /// Appends an entry of a list that an empty string ends.
     fn entry(&mut self, string: &[u8]) -> Result<(), EncodeError> {
         if string.is_empty() {
             Err(EncodeError::EmptyEntry)
@@ -88,7 +88,7 @@ impl Body<'_> {
         self.bytes(&number.to_be_bytes())
     }
 
-    /// The length word if `more` bytes followed what is written.
+    /// Returns the length word as if `more` bytes followed those written.
     fn len_with(&self, more: usize) -> Result<i32, EncodeError> {
         let written = self.buf.len().saturating_sub(self.start + 4);
         let len = checked_len([written, more].into_iter())?;
@@ -99,7 +99,7 @@ impl Body<'_> {
         }
     }
 
-    /// Fills in the length word; `more` bytes follow that are not written here.
+    /// Fills in the length word; the caller writes `more` bytes behind the body.
     fn finish(&mut self, more: usize) -> Result<(), EncodeError> {
         let len = self.len_with(more)?;
         let word = self
@@ -127,7 +127,7 @@ fn untagged(
     result
 }
 
-/// Writes a message of `side`, of whose body the last `more` bytes will be written by the caller.
+/// Writes a message of `side`. The caller writes the last `more` bytes of its body.
 fn tagged(
     buf: &mut Vec<u8>,
     side: Side,

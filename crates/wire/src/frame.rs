@@ -1,11 +1,12 @@
-//! The frame scanner: five bytes of tag and length, and where one message ends.
-//! It knows PostgreSQL's length limits and nothing about what is inside a body.
+//! Frame scanner: reads five bytes of tag and length, and finds the end of a message.
+//!
+//! The scanner knows PostgreSQL's length limits, but nothing about the contents of a body.
 
 use std::fmt;
 
 use crate::{backend, frontend};
 
-/// Who sent the message. The same tag means different things in the two directions.
+/// Sender of a message. The same tag means different messages in the two directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// A client, towards a server.
@@ -23,54 +24,53 @@ impl fmt::Display for Side {
     }
 }
 
-/// Bytes before a body: one of tag, four of length.
+/// Length of a header: one byte of tag, four of length.
 pub const HEADER_LEN: usize = 5;
 
-/// Largest length word of a frontend message whose size does not depend on the user's data:
-/// `PQ_SMALL_MESSAGE_LIMIT` of PostgreSQL's `libpq/libpq.h`.
+/// Maximum length word of a frontend message whose size does not depend on the user's data: `PQ_SMALL_MESSAGE_LIMIT` of
+/// PostgreSQL's `libpq/libpq.h`.
 pub const FRONTEND_SMALL_MAX: u32 = 10_000;
 
-/// Largest length word of Query, Parse, Bind, FunctionCall and CopyData: `PQ_LARGE_MESSAGE_LIMIT`,
-/// which is `MaxAllocSize - 1`.
+/// Maximum length word of Query, Parse, Bind, FunctionCall and CopyData: `PQ_LARGE_MESSAGE_LIMIT`, which is
+/// `MaxAllocSize - 1`.
 pub const FRONTEND_LARGE_MAX: u32 = 0x3fff_ffff - 1;
 
-/// Largest length word of a password, GSS or SASL response: `PG_MAX_AUTH_TOKEN_LENGTH`.
+/// Maximum length word of a password, GSS or SASL response: `PG_MAX_AUTH_TOKEN_LENGTH`.
 pub const AUTH_TOKEN_MAX: u32 = 65_535;
 
-/// Largest length word that libpq believes for a backend message outside its list of long ones
-/// (`fe-protocol3.c`, `pqParseInput3`). Used here for messages that PostgreSQL keeps far shorter:
-/// the longest are CopyInResponse with 1,664 columns and NegotiateProtocolVersion with the options
-/// of a start-up packet of 10,000 bytes.
+/// Maximum length word that libpq accepts for a backend message outside its list of long ones (`fe-protocol3.c`,
+/// `pqParseInput3`). Used here for messages that PostgreSQL keeps far shorter. The longest are CopyInResponse with
+/// 1,664 columns, and NegotiateProtocolVersion with the options of a start-up packet of 10,000 bytes.
 pub const BACKEND_SMALL_MAX: u32 = 30_000;
 
-/// Largest length word of the long backend messages. A server builds a message in one `StringInfo`,
-/// which cannot grow beyond `MaxAllocSize`; the tag is not in it, the length word comes on top.
+/// Maximum length word of the long backend messages. A server builds a message in one `StringInfo`, which cannot exceed
+/// `MaxAllocSize`. The tag is not part of it, and the length word is added.
 pub const BACKEND_LARGE_MAX: u32 = 0x3fff_ffff + 4;
 
-/// Largest length word of ParameterStatus: 1 MiB.
+/// Maximum length word of ParameterStatus: 1 MiB.
 ///
-/// PostgreSQL has no limit of its own. From version 18 on it reports `search_path`, which may be
-/// longer than libpq believes. The message is kept until it is whole, so something has to bound it.
+/// PostgreSQL has no limit of its own. Since version 18 it reports `search_path`, which may exceed libpq's limit. Weir
+/// keeps the message until it is complete, so it needs a bound.
 pub const PARAMETER_STATUS_MAX: u32 = 1 << 20;
 
-/// Tag and length of one message, checked against the limits of its side.
+/// Tag and length of a message, checked against the limits of its side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The type byte.
     pub tag: u8,
-    /// The length word as on the wire, in bytes: includes itself, not the tag. At least 4.
+    /// Length word as on the wire, in bytes: includes itself, not the tag. At least 4.
     pub len: u32,
 }
 
 impl Header {
-    /// Bytes of the body, without tag and length word.
+    /// Returns the length of the body, without tag and length word.
     #[inline]
     #[must_use]
     pub const fn body_len(self) -> usize {
         self.len.saturating_sub(4) as usize
     }
 
-    /// Bytes of the whole message: tag, length word and body.
+    /// Returns the length of the whole message: tag, length word and body.
     #[inline]
     #[must_use]
     pub const fn total_len(self) -> usize {
@@ -78,26 +78,26 @@ impl Header {
     }
 }
 
-/// One whole message.
+/// A complete message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// Tag and length.
     pub header: Header,
-    /// What follows the length word.
+    /// Bytes behind the length word.
     pub body: &'a [u8],
-    /// Tag, length word and body: what to forward.
+    /// Tag, length word and body: the bytes to forward.
     pub raw: &'a [u8],
 }
 
-/// Why the bytes cannot be the start of a message. Nothing behind them may be parsed any more.
+/// Reason for which bytes are not the start of a message. Nothing behind them may be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// No message of that side has this tag. The wording is PostgreSQL's (`SocketBackend`).
+    /// No message of that side has this tag. The text is PostgreSQL's (`SocketBackend`).
     #[error("invalid {side} message type {tag}")]
     UnknownTag {
-        /// The byte found.
+        /// Byte that was found.
         tag: u8,
-        /// Who sent it.
+        /// Sender of the message.
         side: Side,
     },
     /// The length word is below 4 or above the limit of the tag.
@@ -105,20 +105,19 @@ pub enum FrameError {
     BadLength {
         /// The type byte.
         tag: u8,
-        /// The length word found.
+        /// Length word that was found.
         len: u32,
-        /// The largest length word that PostgreSQL accepts for this tag.
+        /// Largest length word that PostgreSQL accepts for this tag.
         max: u32,
-        /// Who sent it.
+        /// Sender of the message.
         side: Side,
     },
 }
 
 /// Reads the header at the start of `buf`. `Ok(None)` means fewer than [`HEADER_LEN`] bytes.
 ///
-/// # Errors
-/// The tag is unknown for that side, or the length is outside PostgreSQL's own limits for it. This is
-/// decided before the body is waited for, so a hostile length costs no memory.
+/// # Errors Fails if the tag is unknown for that side, or the length is outside PostgreSQL's own limits. The check
+/// comes before the body arrives, so a hostile length costs no memory.
 #[inline]
 pub fn header(buf: &[u8], side: Side) -> Result<Option<Header>, FrameError> {
     let Some(&[tag, a, b, c, d]) = buf.first_chunk::<HEADER_LEN>() else {
@@ -132,10 +131,9 @@ pub fn header(buf: &[u8], side: Side) -> Result<Option<Header>, FrameError> {
     Ok(Some(Header { tag, len }))
 }
 
-/// Reads one whole message at the start of `buf`. `Ok(None)` means that not all of it is there.
+/// Reads the message at the start of `buf`. `Ok(None)` means that it is incomplete.
 ///
-/// # Errors
-/// As [`header`].
+/// # Errors Same as [`header`].
 #[inline]
 pub fn frame(buf: &[u8], side: Side) -> Result<Option<Frame<'_>>, FrameError> {
     let Some(header) = header(buf, side)? else {
@@ -148,7 +146,7 @@ pub fn frame(buf: &[u8], side: Side) -> Result<Option<Frame<'_>>, FrameError> {
     Ok(Some(Frame { header, body, raw }))
 }
 
-/// The largest length word that a message of this tag may carry; 0 for a tag that does not exist.
+/// Returns the maximum length word of a message with this tag; 0 for an unknown tag.
 #[inline]
 #[must_use]
 pub fn length_max(tag: u8, side: Side) -> u32 {
@@ -173,7 +171,7 @@ const fn bad_header(tag: u8, len: u32, max: u32, side: Side) -> FrameError {
     }
 }
 
-/// One row per frontend tag, from `SocketBackend` of PostgreSQL's `tcop/postgres.c`.
+/// Limits of frontend tags, from `SocketBackend` of PostgreSQL's `tcop/postgres.c`.
 static FRONTEND_MAX: [u32; 256] = table(&[
     (frontend::tag::QUERY, FRONTEND_LARGE_MAX),
     (frontend::tag::PARSE, FRONTEND_LARGE_MAX),
@@ -191,9 +189,9 @@ static FRONTEND_MAX: [u32; 256] = table(&[
     (frontend::tag::PASSWORD, AUTH_TOKEN_MAX),
 ]);
 
-/// One row per backend tag. Long are those of libpq's `VALID_LONG_MESSAGE_TYPE`, and ParameterDescription:
-/// PostgreSQL takes parameters up to `$268435455`, of which only the count wraps at 65,536.
-/// libpq drops a connection at a description of more than 7,498 parameters; other drivers read it.
+/// Limits of backend tags. Long messages are those of libpq's `VALID_LONG_MESSAGE_TYPE`, and ParameterDescription.
+/// PostgreSQL accepts parameters up to `$268435455`; only their count wraps at 65,536. libpq drops a connection at a
+/// description of more than 7,498 parameters; other drivers read it.
 static BACKEND_MAX: [u32; 256] = table(&[
     (backend::tag::ROW_DESCRIPTION, BACKEND_LARGE_MAX),
     (backend::tag::DATA_ROW, BACKEND_LARGE_MAX),

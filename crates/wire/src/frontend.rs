@@ -1,5 +1,6 @@
-//! What clients send: borrowed views of message bodies.
-//! A view reads the names in front and leaves the rest opaque, so that it is forwarded as it came.
+//! Messages that clients send: borrowed views of their bodies.
+//!
+//! A view reads the leading names and leaves the rest opaque, so that it can be forwarded unchanged.
 
 use std::fmt;
 
@@ -27,7 +28,7 @@ pub mod tag {
     pub const FUNCTION_CALL: u8 = b'F';
     /// Parse.
     pub const PARSE: u8 = b'P';
-    /// PasswordMessage, GSSResponse, SASLInitialResponse and SASLResponse share one tag.
+    /// Shared by PasswordMessage, GSSResponse, SASLInitialResponse and SASLResponse.
     pub const PASSWORD: u8 = b'p';
     /// Query.
     pub const QUERY: u8 = b'Q';
@@ -37,16 +38,16 @@ pub mod tag {
     pub const TERMINATE: u8 = b'X';
 }
 
-/// Longest statement or portal name, in bytes without the NUL.
+/// Maximum length of a statement or portal name, in bytes without the NUL.
 ///
-/// PostgreSQL has no such limit in Parse and Bind, and looks at the first 63 bytes only. (Describe, Close and
-/// Execute end at 10,000 bytes there and here.) The limit bounds what is held of a message that is being streamed.
+/// PostgreSQL has no such limit in Parse and Bind, and compares the first 63 bytes only. (Describe, Close and Execute
+/// end at 10,000 bytes in PostgreSQL and here.) The limit bounds the memory for a message that is being streamed.
 pub const NAME_LEN_MAX: usize = 1 << 20;
 
-/// Query: one string of SQL.
+/// Query: a string of SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query<'a> {
-    /// The text, possibly several statements.
+    /// SQL text, possibly with several statements.
     pub sql: &'a [u8],
 }
 
@@ -62,14 +63,14 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Parse: prepare a statement.
+/// Parse: prepares a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parse<'a> {
     /// Statement name, empty for the unnamed one.
     pub name: &'a [u8],
-    /// One statement.
+    /// Text of a single statement.
     pub sql: &'a [u8],
-    /// The count of parameter types and their oids, not looked at.
+    /// Number and oids of parameter types, not examined.
     pub rest: &'a [u8],
 }
 
@@ -92,7 +93,7 @@ impl<'a> Parse<'a> {
         })
     }
 
-    /// Reads the name from the first bytes of a body that is not all there; `Ok(None)` asks for more.
+    /// Reads the name from the first bytes of an incomplete body; `Ok(None)` asks for more.
     ///
     /// # Errors
     /// A name above [`NAME_LEN_MAX`].
@@ -108,23 +109,23 @@ impl<'a> Parse<'a> {
     }
 }
 
-/// The part of a Parse in front of the SQL.
+/// Part of a Parse in front of the SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseHead<'a> {
     /// Statement name, empty for the unnamed one.
     pub name: &'a [u8],
-    /// Bytes of the body up to here, including the NUL.
+    /// Length of this part, including the NUL.
     pub len_consumed: usize,
 }
 
-/// Bind: make a portal of a statement and values.
+/// Bind: makes a portal from a statement and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bind<'a> {
     /// Portal name, empty for the unnamed one.
     pub portal: &'a [u8],
     /// Statement name, empty for the unnamed one.
     pub statement: &'a [u8],
-    /// Formats and values, not looked at.
+    /// Formats and values, not examined.
     pub rest: &'a [u8],
 }
 
@@ -143,7 +144,7 @@ impl<'a> Bind<'a> {
         })
     }
 
-    /// Reads the names from the first bytes of a body that is not all there; `Ok(None)` asks for more.
+    /// Reads the names from the first bytes of an incomplete body; `Ok(None)` asks for more.
     ///
     /// # Errors
     /// A name above [`NAME_LEN_MAX`].
@@ -164,18 +165,18 @@ impl<'a> Bind<'a> {
     }
 }
 
-/// The part of a Bind in front of formats and values.
+/// Part of a Bind in front of formats and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindHead<'a> {
     /// Portal name, empty for the unnamed one.
     pub portal: &'a [u8],
     /// Statement name, empty for the unnamed one.
     pub statement: &'a [u8],
-    /// Bytes of the body up to here, including both NULs.
+    /// Length of this part, including both NULs.
     pub len_consumed: usize,
 }
 
-/// What Describe and Close speak of.
+/// Kind of object that Describe and Close refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A prepared statement, `S` on the wire.
@@ -185,7 +186,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The byte on the wire.
+    /// Returns the byte on the wire.
     #[inline]
     #[must_use]
     pub const fn to_u8(self) -> u8 {
@@ -204,12 +205,12 @@ impl Kind {
     }
 }
 
-/// Describe: ask for the columns of a statement or portal.
+/// Describe: asks for the columns of a statement or portal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Describe<'a> {
-    /// What is described.
+    /// Kind of the object.
     pub kind: Kind,
-    /// Its name, empty for the unnamed one.
+    /// Name of the object, empty for the unnamed one.
     pub name: &'a [u8],
 }
 
@@ -223,12 +224,12 @@ impl<'a> Describe<'a> {
     }
 }
 
-/// Close: forget a statement or portal.
+/// Close: drops a statement or portal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Close<'a> {
-    /// What is closed.
+    /// Kind of the object.
     pub kind: Kind,
-    /// Its name, empty for the unnamed one.
+    /// Name of the object, empty for the unnamed one.
     pub name: &'a [u8],
 }
 
@@ -242,12 +243,12 @@ impl<'a> Close<'a> {
     }
 }
 
-/// Execute: run a portal.
+/// Execute: runs a portal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Execute<'a> {
     /// Portal name, empty for the unnamed one.
     pub portal: &'a [u8],
-    /// Most rows to return; 0 or less means all, as in PostgreSQL.
+    /// Maximum number of rows to return; 0 or less means all, as in PostgreSQL.
     pub max_rows: i32,
 }
 
@@ -264,27 +265,25 @@ impl<'a> Execute<'a> {
     }
 }
 
-/// Any message with tag `p`. Which one it is depends on what the server asked.
+/// Any message with tag `p`. The server's last request decides which one it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Password<'a> {
-    /// The whole body: a SASLResponse is exactly this.
+    /// Complete body: a SASLResponse is exactly this.
     pub body: &'a [u8],
 }
 
 impl<'a> Password<'a> {
-    /// Takes any body.
+    /// Accepts any body.
     ///
-    /// # Errors
-    /// None; a result like that of the other views.
+    /// # Errors Never fails; returns a result like the other views.
     #[inline]
     pub const fn parse(body: &'a [u8]) -> Result<Self, MessageError> {
         Ok(Self { body })
     }
 
-    /// The password of a PasswordMessage, without its NUL. It may be empty.
+    /// Returns the password of a PasswordMessage, without its NUL. It may be empty.
     ///
-    /// # Errors
-    /// The body is not exactly one C string.
+    /// # Errors The body is not exactly one C string.
     pub fn password(self) -> Result<&'a [u8], MessageError> {
         match split_cstr(self.body) {
             Some((password, [])) => Ok(password),
@@ -293,7 +292,7 @@ impl<'a> Password<'a> {
     }
 }
 
-/// The body is a secret, so only its length is shown.
+/// Shows only the length of the body, which is a secret.
 impl fmt::Debug for Password<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Password")
@@ -302,12 +301,12 @@ impl fmt::Debug for Password<'_> {
     }
 }
 
-/// SASLInitialResponse: the mechanism chosen and perhaps its first message.
+/// SASLInitialResponse: the chosen mechanism and possibly its first message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SaslInitialResponse<'a> {
     /// Name of the mechanism.
     pub mechanism: &'a [u8],
-    /// The mechanism's first message; `None` is not the same as an empty one.
+    /// First message of the mechanism; `None` differs from an empty one.
     pub data: Option<&'a [u8]>,
 }
 
@@ -353,7 +352,7 @@ const fn bounded(name: &[u8]) -> Result<&[u8], MessageError> {
 
 type NameAndRest<'a> = (&'a [u8], &'a [u8]);
 
-/// A name and what follows it. Looks at no more bytes than a name may have.
+/// Splits a name off the front, and examines no more bytes than a name may have.
 #[inline]
 fn name_in_prefix(prefix: &[u8]) -> Result<Option<NameAndRest<'_>>, MessageError> {
     let window = prefix.get(..=NAME_LEN_MAX).unwrap_or(prefix);

@@ -1,12 +1,12 @@
-//! What each fuzz target does with its bytes. Always compiled, so that a normal test can run the
-//! seeds; a panic or a broken promise is the finding. Not part of the public interface.
+//! Bodies of the fuzz targets. Always compiled, so that a normal test can run the seeds. A panic or a failed assertion
+//! is a finding. Not part of the public interface.
 
 use crate::frame::{Frame, Side};
 use crate::{
     backend, frame as framing, frontend as client, options as switches, startup as opening,
 };
 
-/// Walks frames of both sides; they must tile the input.
+/// Walks frames of both sides, which must cover the input without gaps.
 pub fn frame(data: &[u8]) {
     for side in [Side::Frontend, Side::Backend] {
         let mut rest = data;
@@ -18,7 +18,7 @@ pub fn frame(data: &[u8]) {
     }
 }
 
-/// Reads an opening message and all that it holds.
+/// Reads an opening message and everything in it.
 pub fn startup(data: &[u8]) {
     let Ok(Some((message, consumed))) = opening::startup(data) else {
         return;
@@ -38,7 +38,7 @@ pub fn startup(data: &[u8]) {
     }
 }
 
-/// Parses command-line switches; settings cannot outgrow their text.
+/// Parses command-line switches; the settings must not be longer than their text.
 pub fn options(data: &[u8]) {
     let Ok(settings) = switches::parse(data) else {
         return;
@@ -51,7 +51,7 @@ pub fn options(data: &[u8]) {
     );
 }
 
-/// Gives the body to every view of a frontend message.
+/// Parses the body with every view of a frontend message.
 pub fn frontend(data: &[u8]) {
     let _ = client::Query::parse(data);
     let _ = client::Describe::parse(data);
@@ -82,7 +82,7 @@ pub fn frontend(data: &[u8]) {
     }
 }
 
-/// Gives the body to every view of a backend message and walks what it lists.
+/// Parses the body with every view of a backend message, and walks its lists.
 pub fn backend(data: &[u8]) {
     if let Ok(backend::Authentication::Sasl { mechanisms }) = backend::Authentication::parse(data) {
         assert!(

@@ -1,16 +1,15 @@
-//! Bytes to PostgreSQL protocol messages and back, in both directions, and nothing else.
+//! Conversion between bytes and PostgreSQL protocol messages, in both directions.
 //!
-//! Protocol versions 3.0 and 3.2. Decoding takes two steps. [`frame::header`] looks at five bytes and
-//! says what comes and how long it is; that is all a pooler needs for most traffic, and the bytes are
-//! forwarded as they came. Where somebody must look inside, a view of [`frontend`] or [`backend`]
-//! borrows the body of one frame. [`startup`] reads the messages that have no tag, [`options`] the
-//! command-line switches inside the startup parameter of that name. [`encode`] appends messages to a
-//! buffer of the caller. [`sqlstate`] names the error codes.
+//! The crate supports protocol versions 3.0 and 3.2. Decoding takes two steps. [`frame::header`] reads five bytes and
+//! returns the kind and length of the message. A pooler needs no more for most traffic, and forwards the bytes
+//! unchanged. To look inside, a view of [`frontend`] or [`backend`] borrows the body of one frame. [`startup`] reads
+//! the messages that have no tag, and [`options`] the command-line switches inside the startup parameter of that name.
+//! [`encode`] appends messages to the caller's buffer. [`sqlstate`] names the error codes.
 //!
-//! **Invariants.** Not enough bytes is `Ok(None)`. A declared length is compared with PostgreSQL's own
-//! limit before anything else happens. No decoder allocates by a number that the peer sent, and none
-//! panics. An encoder either appends exactly one whole message (or one whole head) or leaves the
-//! buffer as it was. There is no socket, clock, thread or global in this crate.
+//! **Invariants.** Too few bytes are `Ok(None)`. A declared length is compared with PostgreSQL's own limit before
+//! anything else happens. No decoder allocates by a number that the peer sent, and none panics. An encoder appends
+//! exactly one complete message (or one complete head), or leaves the buffer unchanged. This crate has no socket,
+//! clock, thread or global.
 //!
 //! ```
 //! use weir_wire::frame::{self, Side};

@@ -1,17 +1,18 @@
 //! The startup parameter `options`: command-line switches for the session, as in `PGOPTIONS`.
-//! Splits as PostgreSQL's `pg_split_opts` and accepts the switches that set a parameter, no other.
+//!
+//! The parser splits words like PostgreSQL's `pg_split_opts`, and accepts only switches that set a parameter.
 
-/// One parameter that the switches set.
+/// A parameter that the switches set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Name, never empty, dashes turned into underscores as PostgreSQL's `ParseLongOption` does.
+    /// Name, never empty; dashes become underscores, as in PostgreSQL's `ParseLongOption`.
     pub name: Vec<u8>,
     /// Value, escapes removed; may be empty.
     pub value: Vec<u8>,
 }
 
-/// Why a word of `options` is not a setting. The texts show what the client sent, never more than the
-/// startup packet held.
+/// Reason for which a word of `options` is not a setting. The texts contain only what the client sent, which the
+/// startup packet bounds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
     /// The switch has no `=value`, or `-c` is the last word.
@@ -20,7 +21,7 @@ pub enum OptionsError {
         /// The switch as sent, without escapes.
         option: String,
     },
-    /// Nothing stands in front of the `=`.
+    /// The name in front of the `=` is empty.
     #[error("{option} names no parameter")]
     MissingName {
         /// The switch as sent, without escapes.
@@ -36,13 +37,11 @@ pub enum OptionsError {
 
 /// Parses the value of the startup parameter `options` into settings, in the order given.
 ///
-/// Words are separated by white space; a backslash takes the next byte literally; a backslash at the
-/// end is dropped. Accepted are `-c name=value`, `-cname=value` and `--name=value`. PostgreSQL knows
-/// further switches for debugging (`-d`, `-S`, `-f` …); a pooler could not replay them on another
-/// server, so they are refused by name.
+/// Words are separated by white space. A backslash makes the next byte literal; a backslash at the end is dropped.
+/// Accepted are `-c name=value`, `-cname=value` and `--name=value`. PostgreSQL has further switches for debugging
+/// (`-d`, `-S`, `-f` …). A pooler could not replay them on another server, so it refuses them by name.
 ///
-/// # Errors
-/// The first word that is not a setting.
+/// # Errors Returns the first word that is not a setting.
 pub fn parse(options: &[u8]) -> Result<Vec<Setting>, OptionsError> {
     let mut words = Words { rest: options };
     let mut settings = Vec::new();
@@ -95,7 +94,7 @@ fn text(switch: &str, word: &[u8]) -> String {
     format!("{switch}{}", String::from_utf8_lossy(word))
 }
 
-/// The words of an `options` string with their escapes removed.
+/// Words of an `options` string, without escapes.
 struct Words<'a> {
     rest: &'a [u8],
 }
@@ -103,7 +102,7 @@ struct Words<'a> {
 impl Iterator for Words<'_> {
     type Item = Vec<u8>;
 
-    /// Every call that returns a word has taken at least one byte (hazard SEC-24).
+    /// Returns the next word, which takes at least one byte of input (hazard SEC-24).
     fn next(&mut self) -> Option<Vec<u8>> {
         let start = self.rest.iter().position(|&byte| !is_space(byte))?;
         let mut word = Vec::new();
@@ -125,7 +124,7 @@ impl Iterator for Words<'_> {
     }
 }
 
-/// C's `isspace`; Rust's `is_ascii_whitespace` lacks the vertical tab.
+/// Matches C's `isspace`; Rust's `is_ascii_whitespace` lacks the vertical tab.
 const fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
 }

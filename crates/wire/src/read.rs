@@ -1,10 +1,11 @@
-//! A cursor over one message body, and the error for bodies that do not fit their message.
-//! Never allocates, never panics, never reads past the slice.
+//! Cursor over a message body, and the error for bodies that do not fit their message.
+//!
+//! The cursor never allocates, never panics and never reads past the slice.
 
 use std::ffi::CStr;
 
-/// Why a body is not the message that its tag promised. Wordings are PostgreSQL's where it has one
-/// (`libpq/pqformat.c`); all of them are SQLSTATE 08P01 towards a client.
+/// Reason for which a body is not the message that its tag announced. Texts are PostgreSQL's where it has one
+/// (`libpq/pqformat.c`). Clients get SQLSTATE 08P01 for all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
     /// The body ends inside a number or a counted string.
@@ -21,7 +22,7 @@ pub enum MessageError {
     InvalidSubtype {
         /// `DESCRIBE` or `CLOSE`.
         message: &'static str,
-        /// The byte found where `S` or `P` belongs.
+        /// Byte that was found in place of `S` or `P`.
         kind: u8,
     },
     /// A statement or portal name is longer than [`crate::frontend::NAME_LEN_MAX`].
@@ -33,13 +34,13 @@ pub enum MessageError {
     /// A cancel key is not 4 to 256 bytes long.
     #[error("invalid cancel key length {len}")]
     InvalidKeyLength {
-        /// Bytes found.
+        /// Number of bytes found.
         len: usize,
     },
     /// ReadyForQuery holds none of `I`, `T`, `E`.
     #[error("invalid transaction status {status}")]
     InvalidTransactionStatus {
-        /// The byte found.
+        /// Byte that was found.
         status: u8,
     },
     /// A list (error fields, SASL mechanisms) ends without its terminating zero byte.
@@ -48,12 +49,12 @@ pub enum MessageError {
     /// NegotiateProtocolVersion names a protocol that is not 3.x.
     #[error("invalid protocol version {version:#010x} in protocol negotiation message")]
     InvalidVersion {
-        /// The number found.
+        /// Number that was found.
         version: u32,
     },
 }
 
-/// The unread rest of a body.
+/// Unread rest of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -93,7 +94,7 @@ impl<'a> Reader<'a> {
         self.chunk()
     }
 
-    /// Up to the next NUL, which is consumed and not returned.
+    /// Returns the bytes up to the next NUL, which is consumed but not returned.
     #[inline]
     pub(crate) fn cstr(&mut self) -> Result<&'a [u8], MessageError> {
         let (string, rest) = split_cstr(self.0).ok_or(MessageError::InvalidString)?;
@@ -126,9 +127,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The C string at the start of `bytes` and what follows its NUL; `None` without a NUL.
+/// Splits off the C string at the start of `bytes`; `None` without a NUL.
 ///
-/// `CStr` is used for its search alone: it looks at a word at a time, a loop over bytes does not.
+/// `CStr` is used only for its search, which examines a word at a time.
 #[inline]
 pub(crate) fn split_cstr(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let string = CStr::from_bytes_until_nul(bytes).ok()?.to_bytes();
@@ -136,15 +137,15 @@ pub(crate) fn split_cstr(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((string, rest))
 }
 
-/// The C strings of a list that was checked when its message was parsed.
+/// C strings of a list that was checked when its message was parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strings<'a> {
-    /// Whole C strings, one behind the other, without a terminator of the list.
+    /// Complete C strings in sequence, without the terminator of the list.
     rest: &'a [u8],
 }
 
 impl<'a> Strings<'a> {
-    /// All of `bytes` must be whole C strings; a rest without NUL would end the iteration early.
+    /// Creates the list. `bytes` must consist of complete C strings; a rest without NUL would end the iteration early.
     pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }

@@ -1,8 +1,8 @@
-//! SQLSTATE codes: five characters that say what went wrong, and PostgreSQL's names for them.
+//! SQLSTATE codes: five characters that identify an error, and PostgreSQL's names for them.
 
 use std::fmt;
 
-/// Turns the rows of the table into constants and the list of condition names.
+/// Turns the rows of the table into constants and a list of condition names.
 macro_rules! codes {
     ($($constant:ident = $code:literal $($name:literal)?;)*) => {
         impl SqlState {
@@ -20,13 +20,13 @@ macro_rules! codes {
 
 mod codes;
 
-/// A SQLSTATE: five ASCII digits or upper-case letters. The constants are PostgreSQL's whole table
-/// (manual, appendix "PostgreSQL Error Codes"), named as its `ERRCODE_…` macros.
+/// A SQLSTATE: five ASCII digits or capitals. The constants are PostgreSQL's whole table (manual, appendix "PostgreSQL
+/// Error Codes"), named like its `ERRCODE_…` macros.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SqlState([u8; 5]);
 
 impl SqlState {
-    /// Takes five digits or upper-case letters, anything else is `None`.
+    /// Returns the code of five digits or capitals; `None` for anything else.
     #[must_use]
     pub const fn from_bytes(code: [u8; 5]) -> Option<Self> {
         let [a, b, c, d, e] = code;
@@ -37,7 +37,7 @@ impl SqlState {
         }
     }
 
-    /// Only for the table: a bad literal does not compile.
+    /// Returns a code of the table; an invalid literal does not compile.
     const fn from_literal(code: &str) -> Self {
         let Some(bytes) = code.as_bytes().first_chunk() else {
             panic!("a code has five bytes")
@@ -48,33 +48,33 @@ impl SqlState {
         state
     }
 
-    /// As [`SqlState::from_bytes`], for the value of an error field.
+    /// Does the same as [`SqlState::from_bytes`] for the value of an error field.
     #[must_use]
     pub fn from_slice(code: &[u8]) -> Option<Self> {
         code.try_into().ok().and_then(Self::from_bytes)
     }
 
-    /// The five characters.
+    /// Returns the five characters.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("both constructors admit ASCII only")
     }
 
-    /// The five characters as bytes.
+    /// Returns the five characters as bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 5] {
         &self.0
     }
 
-    /// The first two characters, which name the class.
+    /// Returns the first two characters, which name the class.
     #[must_use]
     pub const fn class(self) -> [u8; 2] {
         let [a, b, ..] = self.0;
         [a, b]
     }
 
-    /// PostgreSQL's condition name, for example `syntax_error`. `None` for a code that is not in its
-    /// table, or has no name there.
+    /// Returns PostgreSQL's condition name, for example `syntax_error`. `None` if its table does not contain the code,
+    /// or has no name for it.
     #[must_use]
     pub fn condition(self) -> Option<&'static str> {
         codes::CONDITIONS
@@ -83,8 +83,8 @@ impl SqlState {
             .map(|(_, name)| *name)
     }
 
-    /// The five characters of a code that PostgreSQL's table has; `None` for one that somebody made up (`RAISE` takes
-    /// any), so that what is kept by code has a bound.
+    /// Returns the five characters of a code in PostgreSQL's table. `None` for an invented code (`RAISE` accepts any),
+    /// so that data kept by code is bounded.
     #[must_use]
     pub fn known(self) -> Option<&'static str> {
         codes::CONDITIONS

@@ -1,35 +1,36 @@
-//! The messages without a tag that open a connection: startup, encryption requests, cancel.
-//! Reads them as PostgreSQL's `ProcessStartupPacket` does; what to answer is the session's business.
+//! Messages without a tag that open a connection: startup, encryption requests, cancel.
+//!
+//! They are read as in PostgreSQL's `ProcessStartupPacket`; the session decides on the answers.
 
 use std::fmt;
 
 use crate::read::{Reader, split_cstr};
 
-/// Most bytes behind the length word of an opening message: PostgreSQL's `MAX_STARTUP_PACKET_LENGTH`.
+/// Maximum number of bytes behind the length word of an opening message: PostgreSQL's `MAX_STARTUP_PACKET_LENGTH`.
 pub const MAX_STARTUP_PACKET_LENGTH: u32 = 10_000;
 
-/// Shortest cancel key, in bytes: that of protocol 3.0.
+/// Length of the shortest cancel key in bytes: that of protocol 3.0.
 pub const CANCEL_KEY_LEN_MIN: usize = 4;
-/// Longest cancel key of protocol 3.2, in bytes.
+/// Length of the longest cancel key in bytes: that of protocol 3.2.
 pub const CANCEL_KEY_LEN_MAX: usize = 256;
 
 pub(crate) const CANCEL_REQUEST_CODE: u32 = (1234 << 16) | 5678;
 pub(crate) const SSL_REQUEST_CODE: u32 = (1234 << 16) | 5679;
 pub(crate) const GSSENC_REQUEST_CODE: u32 = (1234 << 16) | 5680;
 
-/// A protocol version as the two halves of its number on the wire.
+/// A protocol version: the two halves of its number on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// 3 for every version that this crate reads.
+    /// Major version; 3 for every version that this crate reads.
     pub major: u16,
-    /// 0 or 2 in practice; anything that a client may ask for.
+    /// Minor version; 0 or 2 in practice, but a client may ask for any.
     pub minor: u16,
 }
 
 impl Version {
-    /// PostgreSQL 7.4 and later.
+    /// Version of PostgreSQL 7.4 and later.
     pub const V3_0: Self = Self { major: 3, minor: 0 };
-    /// PostgreSQL 18 and later: longer cancel keys.
+    /// Version of PostgreSQL 18 and later, with longer cancel keys.
     pub const V3_2: Self = Self { major: 3, minor: 2 };
 
     /// Splits the number on the wire.
@@ -42,7 +43,7 @@ impl Version {
         }
     }
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     #[must_use]
     pub const fn to_u32(self) -> u32 {
         ((self.major as u32) << 16) | self.minor as u32
@@ -68,16 +69,16 @@ pub enum Startup<'a> {
     Startup(StartupMessage<'a>),
 }
 
-/// Asks to cancel what the session with this key is doing.
+/// Request to cancel the statement that the session with this key is running.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CancelRequest<'a> {
-    /// The process id that BackendKeyData gave.
+    /// Process id from BackendKeyData.
     pub pid: u32,
-    /// The secret that BackendKeyData gave, 4 to 256 bytes.
+    /// Secret key from BackendKeyData, 4 to 256 bytes.
     pub key: &'a [u8],
 }
 
-/// The key is a secret, so only its length is shown.
+/// Shows only the length of the key, which is a secret.
 impl fmt::Debug for CancelRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CancelRequest")
@@ -90,21 +91,21 @@ impl fmt::Debug for CancelRequest<'_> {
 /// StartupMessage: a version and parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StartupMessage<'a> {
-    /// What the client asks for: 3 and any minor.
+    /// Version that the client asks for: 3 and any minor.
     pub version: Version,
-    /// Name and value C strings in turn, whole pairs, without the terminator of the list.
+    /// Pairs of C strings, name and value, without the terminator of the list.
     pairs: &'a [u8],
 }
 
 impl<'a> StartupMessage<'a> {
-    /// The parameters in the order sent. Names are never empty.
+    /// Iterates over the parameters in the order sent. Names are never empty.
     #[must_use]
     pub const fn params(&self) -> Params<'a> {
         Params { rest: self.pairs }
     }
 
-    /// The value of a parameter. Of several with this name the last, as in PostgreSQL, which applies
-    /// them in order.
+    /// Returns the value of a parameter. If the name is repeated, the last value counts, as in PostgreSQL, which
+    /// applies them in order.
     #[must_use]
     pub fn get(&self, name: impl AsRef<[u8]>) -> Option<&'a [u8]> {
         let name = name.as_ref();
@@ -115,7 +116,7 @@ impl<'a> StartupMessage<'a> {
     }
 }
 
-/// The parameters of a [`StartupMessage`].
+/// Iterator over the parameters of a [`StartupMessage`].
 #[derive(Clone, Copy, Debug)]
 pub struct Params<'a> {
     rest: &'a [u8],
@@ -132,17 +133,17 @@ impl<'a> Iterator for Params<'a> {
     }
 }
 
-/// Why the first bytes of a connection are no opening message. All are SQLSTATE 08P01, except that
+/// Reason for which the first bytes of a connection are not an opening message. All are SQLSTATE 08P01, except that
 /// PostgreSQL reports an unsupported version as 0A000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartupError {
     /// The length word is outside 8 to 10,004, or does not fit an encryption or cancel request.
     #[error("invalid length of startup packet")]
     BadLength {
-        /// The length word found; includes itself.
+        /// Length word that was found; includes itself.
         len: u32,
     },
-    /// Neither 3.x nor one of the request codes. 2.0 is what drivers before 2003 send.
+    /// The version is neither 3.x nor a request code. Drivers before 2003 send 2.0.
     #[error("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.2")]
     UnsupportedVersion {
         /// Upper half of the version.
@@ -153,26 +154,24 @@ pub enum StartupError {
     /// A name without a value, a string without its NUL, no terminator, or bytes behind it.
     #[error("invalid startup packet layout: expected terminator as last byte")]
     BadLayout,
-    /// A parameter that decides who the client is comes twice. PostgreSQL would take the last; a
-    /// program in front that takes the first would check one identity and log in as another.
+    /// A parameter that identifies the client is repeated. PostgreSQL would use the last value. A program in front that
+    /// uses the first would check one identity and log in as another.
     #[error("startup packet has more than one \"{name}\"")]
     DuplicateParameter {
-        /// `user`, `database` or `options`.
+        /// Name of the parameter: `user`, `database` or `options`.
         name: &'static str,
     },
     /// The key of a cancel request is not 4 to 256 bytes long.
     #[error("invalid length of query cancel key")]
     BadCancelKeyLength {
-        /// Bytes found.
+        /// Number of bytes found.
         len: usize,
     },
 }
 
-/// Reads the opening message at the start of `buf` and how many bytes it takes. `Ok(None)` means that
-/// not all of it is there.
+/// Reads the opening message at the start of `buf`. Returns it with its length; `Ok(None)` means that it is incomplete.
 ///
-/// # Errors
-/// [`StartupError`]. Length and version are judged as soon as their bytes are there.
+/// # Errors [`StartupError`]. Length and version are checked as soon as their bytes have arrived.
 pub fn startup(buf: &[u8]) -> Result<Option<(Startup<'_>, usize)>, StartupError> {
     let Some((len, after_len)) = buf.split_first_chunk::<4>() else {
         return Ok(None);
@@ -199,8 +198,8 @@ pub fn startup(buf: &[u8]) -> Result<Option<(Startup<'_>, usize)>, StartupError>
     Ok(Some((message, total)))
 }
 
-/// What can be refused with eight bytes. PostgreSQL ignores bytes behind an encryption request's
-/// code; no client sends any, and a message that has no body gets no chance to hide one here.
+/// Checks what the first eight bytes show. PostgreSQL ignores bytes behind the code of an encryption request. No client
+/// sends any, so Weir refuses them: a message without a body must not hide one.
 const fn check_code(code: u32, len: u32) -> Result<(), StartupError> {
     match code {
         SSL_REQUEST_CODE | GSSENC_REQUEST_CODE if len == 8 => Ok(()),

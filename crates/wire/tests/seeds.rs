@@ -1,4 +1,4 @@
-//! Runs every seed of every fuzz target, so that what fuzzing once found stays found without it.
+//! Runs every seed of every fuzz target, so that past findings are checked without fuzzing.
 
 use std::fs;
 use std::path::Path;

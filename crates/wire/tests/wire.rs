@@ -1,4 +1,4 @@
-//! The wire crate from outside: what the bytes are, what is refused, and that both directions agree.
+//! Tests of the wire crate from outside: exact bytes, refusals, and agreement of both directions.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +19,7 @@ mod openings;
 #[path = "wire/properties.rs"]
 mod properties;
 
-/// Bytes from annotated hex: white space is free, `#` starts a comment, `'text'` stands for itself.
+/// Returns bytes from annotated hex: white space is ignored, `#` starts a comment, `'text'` stands for itself.
 fn hex(annotated: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in annotated.lines() {

@@ -1,4 +1,4 @@
-//! Encoders for what a server sends.
+//! Encoders for messages that a server sends.
 
 use crate::backend::{TransactionStatus, tag};
 use crate::encode::{Body, EncodeError, tagged};
@@ -143,29 +143,29 @@ fn write_fields(body: &mut Body<'_>, fields: &[(u8, &[u8])]) -> Result<(), Encod
     body.bytes(&[0])
 }
 
-/// How bad it is, in PostgreSQL's words.
+/// Severity of an error or notice, in PostgreSQL's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Severity {
-    /// Of a notice.
+    /// Notice for debugging.
     Debug,
-    /// The statement failed.
+    /// Error: the statement failed.
     Error,
-    /// The session ends.
+    /// Error that ends the session.
     Fatal,
-    /// Of a notice that was asked for.
+    /// Notice that the client asked for.
     Info,
-    /// Of a notice meant for the log.
+    /// Notice meant for the log.
     Log,
-    /// Of a notice.
+    /// Notice of general interest.
     Notice,
-    /// All sessions end.
+    /// Error that ends all sessions.
     Panic,
-    /// Of a notice about a likely mistake.
+    /// Notice about a likely mistake.
     Warning,
 }
 
 impl Severity {
-    /// The word on the wire.
+    /// Returns the word on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -181,23 +181,23 @@ impl Severity {
     }
 }
 
-/// An error or notice of our own: the fields S, V, C, M and, if there, D and H.
+/// Error or notice of Weir's own: the fields S, V, C, M and, if present, D and H.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorReport<'a> {
-    /// Sent as S and V.
+    /// Severity, sent as S and V.
     pub severity: Severity,
-    /// Sent as C.
+    /// SQLSTATE, sent as C.
     pub code: SqlState,
-    /// Sent as M: one line, lower case, no full stop.
+    /// Message, sent as M: one line, lower case, no full stop.
     pub message: &'a str,
-    /// Sent as D.
+    /// Detail, sent as D.
     pub detail: Option<&'a str>,
-    /// Sent as H.
+    /// Hint, sent as H.
     pub hint: Option<&'a str>,
 }
 
 impl<'a> ErrorReport<'a> {
-    /// A report without detail and hint.
+    /// Creates a report without detail and hint.
     #[must_use]
     pub const fn new(severity: Severity, code: SqlState, message: &'a str) -> Self {
         Self {
@@ -209,7 +209,7 @@ impl<'a> ErrorReport<'a> {
         }
     }
 
-    /// Appends it as ErrorResponse.
+    /// Appends the report as ErrorResponse.
     ///
     /// # Errors
     /// A NUL in a text.
@@ -217,7 +217,7 @@ impl<'a> ErrorReport<'a> {
         message(buf, tag::ERROR_RESPONSE, |body| self.write(body))
     }
 
-    /// Appends it as NoticeResponse.
+    /// Appends the report as NoticeResponse.
     ///
     /// # Errors
     /// A NUL in a text.
@@ -245,11 +245,10 @@ impl<'a> ErrorReport<'a> {
     }
 }
 
-/// NegotiateProtocolVersion with the newest minor version of protocol 3 that we speak and the options
-/// that we do not know. The number sent is the whole version, as PostgreSQL does it.
+/// NegotiateProtocolVersion with the newest supported minor version of protocol 3 and the unknown options. Like
+/// PostgreSQL, sends the whole version as the number.
 ///
-/// # Errors
-/// A NUL in an option, or more than 30,000 bytes.
+/// # Errors A NUL in an option, or more than 30,000 bytes.
 pub fn negotiate_protocol_version(
     buf: &mut Vec<u8>,
     newest_minor: u16,
@@ -328,10 +327,10 @@ pub fn portal_suspended(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
     empty(buf, tag::PORTAL_SUSPENDED)
 }
 
-/// One column of a result that we make ourselves, of no table.
+/// Column of a result that Weir itself makes; it belongs to no table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column<'a> {
-    /// Heading.
+    /// Name of the column.
     pub name: &'a str,
     /// Oid of the type, for example 25 for `text`.
     pub type_oid: u32,
@@ -339,17 +338,17 @@ pub struct Column<'a> {
     pub type_len: i16,
 }
 
-/// How a value is written (manual, 55.1.3 "Formats and Format Codes").
+/// Format of a value (manual, 55.1.3 "Formats and Format Codes").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// As text, code 0.
+    /// Text, code 0.
     Text,
-    /// As the type's `send` function writes it, code 1.
+    /// Binary, as the type's `send` function writes it, code 1.
     Binary,
 }
 
 impl Format {
-    /// The code on the wire.
+    /// Returns the code on the wire.
     #[must_use]
     pub const fn to_i16(self) -> i16 {
         match self {
@@ -358,7 +357,7 @@ impl Format {
         }
     }
 
-    /// The format of a code, if it is one.
+    /// Returns the format with this code, if there is one.
     #[must_use]
     pub const fn from_i16(code: i16) -> Option<Self> {
         match code {
@@ -377,10 +376,9 @@ pub fn row_description(buf: &mut Vec<u8>, columns: &[Column<'_>]) -> Result<(), 
     row_description_in(buf, columns, |_| Format::Text)
 }
 
-/// RowDescription, each column in the format for its place, from 0.
+/// RowDescription, with the format of each column by its place, from 0.
 ///
-/// # Errors
-/// As [`row_description`].
+/// # Errors Same as [`row_description`].
 pub fn row_description_in(
     buf: &mut Vec<u8>,
     columns: &[Column<'_>],

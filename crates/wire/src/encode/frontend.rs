@@ -1,4 +1,4 @@
-//! Encoders for what a client sends.
+//! Encoders for messages that a client sends.
 
 use crate::encode::{Body, EncodeError, tagged, untagged};
 use crate::frame::Side;
@@ -8,7 +8,7 @@ use crate::startup::{
     MAX_STARTUP_PACKET_LENGTH, SSL_REQUEST_CODE, Version,
 };
 
-/// Largest length word of an opening message.
+/// Maximum length word of an opening message.
 const STARTUP_MAX: u32 = 4 + MAX_STARTUP_PACKET_LENGTH;
 
 fn message(
@@ -89,8 +89,8 @@ pub fn parse(buf: &mut Vec<u8>, name: &[u8], sql: &[u8], rest: &[u8]) -> Result<
     })
 }
 
-/// The start of a Parse: tag, length and name. `sql_and_rest_len` bytes must follow: the SQL with its
-/// NUL and the parameter types.
+/// Start of a Parse: tag, length and name. `sql_and_rest_len` bytes must follow: the SQL with its NUL and the parameter
+/// types.
 ///
 /// # Errors
 /// A NUL in the name, or a message that would be longer than PostgreSQL accepts.
@@ -104,7 +104,7 @@ pub fn parse_head(
     })
 }
 
-/// Bind with names of our own; `rest` is what follows the names, as received.
+/// Bind with names of ours; `rest` is everything behind the names, as received.
 ///
 /// # Errors
 /// A NUL in a name, or a message of 1 GiB.
@@ -121,7 +121,7 @@ pub fn bind_renamed(
     })
 }
 
-/// The start of a Bind: tag, length and names. `rest_len` bytes must follow.
+/// Start of a Bind: tag, length and names. `rest_len` bytes must follow.
 ///
 /// # Errors
 /// A NUL in a name, or a message that would be longer than PostgreSQL accepts.

@@ -1,4 +1,4 @@
-//! Views of bodies: what fits, what does not, and what is not looked at.
+//! Tests of body views: valid bodies, invalid ones, and parts that are not examined.
 
 use weir_wire::MessageError;
 use weir_wire::backend::{
@@ -84,7 +84,7 @@ fn a_name_is_bounded_before_it_ends() {
 
 #[test]
 fn sec_25_what_follows_the_names_is_opaque() {
-    // Counts that lie: -1 formats, 65,535 parameters of negative length, nothing at all.
+    // False counts: -1 formats, 65,535 parameters of negative length, nothing at all.
     for rest in [
         "ffff",
         "0000 ffff ffffffff",
@@ -361,7 +361,7 @@ fn sec_23_malformed_error_fields_are_errors() {
     check(b"C", Err(MessageError::InvalidString));
     check(b"C42601\0\0\0", Err(MessageError::TrailingData));
     check(b"\0C42601\0\0", Err(MessageError::TrailingData));
-    // Of a duplicate the first counts; a strange code is kept as text and is no SQLSTATE.
+    // The first of a repeated field counts; an invalid code is kept as text and is no SQLSTATE.
     let twice = ErrorFields::parse(b"C42601\0C00000\0\0").unwrap();
     assert_eq!((twice.get(b'C'), twice.count()), (Some(&b"42601"[..]), 2));
     for strange in [&b"C\0\0"[..], b"C4260\0\0", b"C426011\0\0", b"C4260a\0\0"] {

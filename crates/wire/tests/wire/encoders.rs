@@ -1,4 +1,4 @@
-//! Exact bytes of encoders, and what they refuse.
+//! Tests of encoders: exact bytes, and refused input.
 
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode::{self, Column, EncodeError, ErrorReport, Format, Severity, checked_len};
@@ -212,7 +212,7 @@ fn a_message_longer_than_its_reader_accepts_is_refused() {
         EncodeError::TooLong,
     );
     let mut buf = Vec::new();
-    // The last name that fits: kind, name, NUL and the length word make 10,000.
+    // The longest name that fits: kind, name, NUL and the length word make 10,000.
     encode::describe(&mut buf, Kind::Statement, &long[..9_994]).unwrap();
     assert_eq!(header(&buf, Side::Frontend).unwrap().unwrap().len, 10_000);
     let name = &long[..9_995];

@@ -1,10 +1,10 @@
-//! Headers and frames: limits of every tag, hostile lengths, partial input.
+//! Tests of headers and frames: limits of every tag, hostile lengths, partial input.
 
 use weir_wire::frame::{FrameError, Side, frame, header, length_max};
 
 use crate::hex;
 
-/// Tag bytes and the largest length word, written down again from PostgreSQL's sources.
+/// Tag bytes and their maximum length word, written down again from PostgreSQL's sources.
 const FRONTEND: [(&str, u32); 3] = [("CDEHSXcf", 10_000), ("QPBFd", 0x3fff_fffe), ("p", 65_535)];
 const BACKEND: [(&str, u32); 3] = [
     ("TDdVENAt", 0x4000_0003),

@@ -1,4 +1,4 @@
-//! One value per encodable message, with a strategy for it, its encoder and the check of its view.
+//! Values for every encodable message: each with a strategy, its encoder and the check of its view.
 
 use proptest::prelude::*;
 use weir_wire::backend::{self as back, TransactionStatus};
@@ -157,7 +157,7 @@ impl Front {
         }
     }
 
-    /// Panics unless the frame says what this value says.
+    /// Panics unless the frame contains the same values.
     pub(crate) fn assert_same(&self, frame: Frame<'_>) {
         let body = frame.body;
         let tag = match self {
@@ -293,7 +293,7 @@ impl Back {
         }
     }
 
-    /// Panics unless the frame says what this value says.
+    /// Panics unless the frame contains the same values.
     pub(crate) fn assert_same(&self, frame: Frame<'_>) {
         let body = frame.body;
         let tag = match self {
@@ -405,7 +405,7 @@ fn encode_empty(buf: &mut Bytes, tag: u8) -> Result<(), EncodeError> {
     }
 }
 
-/// The crate decodes no rows, so this reads one by hand.
+/// Checks a DataRow against `values`, reading it by hand. Returns the tag.
 fn assert_same_row(body: &[u8], values: &[Option<Bytes>]) -> u8 {
     let (count, mut rest) = body.split_first_chunk::<2>().unwrap();
     assert_eq!(usize::from(u16::from_be_bytes(*count)), values.len());

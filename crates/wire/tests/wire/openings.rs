@@ -1,4 +1,4 @@
-//! Opening messages and the switches inside `options`.
+//! Tests of opening messages and of the switches inside `options`.
 
 use weir_wire::encode::{self, EncodeError};
 use weir_wire::options::{self, OptionsError};
@@ -13,7 +13,7 @@ fn parsed(bytes: &[u8]) -> StartupMessage<'_> {
     }
 }
 
-/// A startup message of version 3.0 around `params`, with a fitting length.
+/// Returns a startup message of version 3.0 around `params`, with a fitting length.
 fn opening(params: &[u8]) -> Vec<u8> {
     let len = u32::try_from(8 + params.len()).unwrap();
     [&len.to_be_bytes(), &hex("0003 0000")[..], params].concat()
@@ -29,12 +29,12 @@ fn requests_without_parameters() {
         startup(&hex("00000008 04d2 1630")),
         Ok(Some((Startup::GssEnc, 8)))
     );
-    // Bytes behind the message are the next one's.
+    // Bytes behind the message belong to the next one.
     assert_eq!(
         startup(&hex("00000008 04d2 162f 16 03 01")),
         Ok(Some((Startup::Ssl, 8)))
     );
-    // A body is not.
+    // A body is refused.
     let long = Err(StartupError::BadLength { len: 9 });
     assert_eq!(startup(&hex("00000009 04d2 162f 00")), long);
 }
@@ -116,7 +116,7 @@ fn sec_21_startup_length_is_judged_with_four_bytes() {
     for len in [8u32, 10_004] {
         assert_eq!(startup(&len.to_be_bytes()), Ok(None), "{len}");
     }
-    // Other protocols that knock here: HTTP, TLS.
+    // Other protocols that may connect here: HTTP, TLS.
     assert!(startup(b"GET / HTTP/1.1").is_err());
     assert!(startup(&hex("16 03 01 00 c8 01")).is_err());
 }
@@ -260,7 +260,7 @@ fn options_forms() {
     check_options("-c a=", &[("a", "")]);
     check_options("-c a=b=c", &[("a", "b=c")]);
     check_options("-c a=b -c a=c", &[("a", "b"), ("a", "c")]);
-    // `-c` takes the next word whatever it is, as getopt does.
+    // `-c` takes the next word whatever it is, like getopt.
     check_options("-c --a=b", &[("__a", "b")]);
 }
 
@@ -271,7 +271,7 @@ fn options_escapes() {
     check_options(r"-c a=\b", &[("a", "b")]);
     check_options("-c a=b\\", &[("a", "b")]);
     check_options(r"-c a='b", &[("a", "'b")]);
-    // An escaped blank does not separate, even at the start of a word.
+    // An escaped blank does not separate words, even at the start of a word.
     check_options(r"\-c a=b", &[("a", "b")]);
 }
 

@@ -9,7 +9,7 @@ use weir_wire::{encode, fuzzing};
 
 use crate::messages::{any_back, any_front};
 
-/// The same inputs in every run, unless `PROPTEST_RNG_SEED` says otherwise.
+/// Uses the same inputs in every run, unless `PROPTEST_RNG_SEED` is set.
 fn config(cases: u32) -> ProptestConfig {
     let mut config = ProptestConfig {
         cases,
@@ -22,7 +22,7 @@ fn config(cases: u32) -> ProptestConfig {
     config
 }
 
-/// Collects whole frames from bytes that arrive in pieces; the bytes left over come second.
+/// Returns the complete frames of bytes that arrive in pieces, and the bytes left over.
 fn collect(pieces: &[&[u8]], side: Side) -> Result<(Vec<Vec<u8>>, Vec<u8>), FrameError> {
     let mut frames = Vec::new();
     let mut buf: Vec<u8> = Vec::new();
@@ -52,7 +52,7 @@ fn cuts() -> impl Strategy<Value = Vec<Index>> {
     prop::collection::vec(any::<Index>(), 0..12)
 }
 
-/// Bytes with a few of them replaced.
+/// Bytes of which a few are replaced.
 fn damage(bytes: &mut [u8], changes: &[(Index, u8)]) {
     for (index, value) in changes {
         if !bytes.is_empty() {
