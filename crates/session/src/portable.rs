@@ -18,7 +18,7 @@ use crate::unnamed;
 /// Pairs of name and value.
 type Pairs = Vec<(String, String)>;
 
-/// Exported session of a client, see the [module](self).
+/// Exported session of a client, see the module documentation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Portable {
     settings: Pairs,

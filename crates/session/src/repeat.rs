@@ -9,7 +9,7 @@ use weir_wire::frontend::tag;
 /// Maximum number of bytes of a batch that are kept. With a longer batch the client gets the error and can try again.
 const BYTES_MAX: usize = 16 * 1024;
 
-/// Batch in progress, see the [module](self).
+/// Batch in progress, see the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Repeat {
     /// Complete messages of the client.

@@ -28,7 +28,7 @@ struct Definition {
     is_used: bool,
 }
 
-/// Unnamed statement of a client, see the [module](self).
+/// Unnamed statement of a client, see the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Unnamed {
     confirmed: Definition,

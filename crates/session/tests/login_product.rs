@@ -1,8 +1,8 @@
-//! SEC-40: all sequences of two and three messages that a client can begin with, over every type of message. Only the
-//! legal one logs in, and nobody becomes somebody else on the way.
+//! SEC-40: runs every sequence of two and three messages with which a client can begin, over all types of messages.
+//! Only the legal sequence logs in, and no client ends up as another user.
 //!
-//! The gate between the two state machines is written here as the proxy has it: an opening until there is a start-up
-//! packet, then `p` messages and nothing else.
+//! The test repeats the gate between the two state machines as in the proxy: an opening until a start-up packet, then
+//! `p` messages and nothing else.
 
 #![expect(
     clippy::indexing_slicing,
@@ -26,7 +26,7 @@ use weir_wire::startup::Version;
 const MD5_SALT: [u8; 4] = [1, 2, 3, 4];
 const HASH: &[u8] = &[9; 32];
 
-/// What one message is called, and its bytes.
+/// Name of a message, and its bytes.
 type Named = (&'static str, Vec<u8>);
 
 fn random() -> LoginRandom {
@@ -74,7 +74,7 @@ enum Gate {
 }
 
 impl Gate {
-    /// One message, which is complete.
+    /// Handles a complete message.
     fn handle(self, method: Method, bytes: &[u8]) -> Self {
         match self {
             Self::Opening(mut opening) => match opening.handle(bytes) {
@@ -125,7 +125,7 @@ fn startup(user: &str) -> Vec<u8> {
     encoded(|out| encode::startup(out, Version::V3_0, &parameters))
 }
 
-/// Both messages of alice, who knows her password, by that mechanism.
+/// Returns both SCRAM messages of alice, who knows her password, for this mechanism.
 fn scram(mechanism: &str) -> [Vec<u8>; 2] {
     let binding = match mechanism {
         MECHANISM_PLUS => ChannelBinding::EndPoint(HASH.into()),
@@ -150,7 +150,7 @@ fn scram(mechanism: &str) -> [Vec<u8>; 2] {
     [initial, encoded(|out| encode::sasl_response(out, &last))]
 }
 
-/// Every type of message that a client can send, and those of a login in several variants.
+/// Returns every type of message that a client can send, and several variants of login messages.
 fn messages() -> Vec<Named> {
     let [initial, last] = scram(MECHANISM);
     let [plus, plus_last] = scram(MECHANISM_PLUS);
@@ -207,9 +207,9 @@ fn messages() -> Vec<Named> {
     ]
 }
 
-/// Who is logged in by that sequence; written down apart from the code, nobody unless listed.
+/// Returns the user that this sequence logs in, if any. Written independently of the code.
 fn oracle(method: Method, names: &[&str]) -> Option<&'static str> {
-    // Encryption may be asked for first, each kind once.
+    // Each kind of encryption may be requested once, before the login.
     let names = match names {
         ["ssl", "gss", rest @ ..] | ["gss", "ssl", rest @ ..] => rest,
         ["ssl" | "gss", rest @ ..] => rest,
@@ -227,8 +227,8 @@ fn oracle(method: Method, names: &[&str]) -> Option<&'static str> {
     }
 }
 
-/// Whether the session that was opened by the first messages of a sequence is the one that the oracle allows; what
-/// comes after a login is the session's business.
+/// Checks that the sequence logs in exactly the user that the oracle allows. Returns true if there was a login;
+/// messages behind it are not examined.
 fn check(method: Method, messages: &[Named], sequence: &[usize]) -> bool {
     let mut gate = Gate::Opening(Opening::default());
     let mut seen = Vec::new();
@@ -269,7 +269,8 @@ fn sec_40_no_sequence_of_messages_but_the_legal_one_logs_in() {
                 }
             }
         }
-        // Two messages with and without a request for encryption, of two kinds; SCRAM needs three.
+        // Logins by two messages also succeed behind either of two encryption requests; SCRAM needs all three messages
+        // itself.
         let expected = match method {
             Method::Scram => expected,
             _ => expected * 3,

@@ -1,4 +1,4 @@
-//! Conversations through the session against a model of PostgreSQL: what a client gets through Weir is, byte for byte,
+//! Runs conversations through the session against a model of PostgreSQL. A client must get through Weir, byte for byte,
 //! what it would get directly.
 
 #![expect(

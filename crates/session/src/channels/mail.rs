@@ -28,7 +28,7 @@ pub enum Overflow {
     Count,
 }
 
-/// Bounded queue of notifications, see the [module](self).
+/// Bounded queue of notifications, see the module documentation.
 ///
 /// **Invariant:** `bytes` is the sum of the lengths in `messages`.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use weir_sql::Effects;
 
 use super::{CHANNELS_MAX, Channel, Request, Seat, lease, statement};
 
-/// Subscriptions of one client, see the [module](self).
+/// Subscriptions of one client, see the module documentation.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     /// Channels confirmed by the hub.

@@ -62,7 +62,7 @@ const LITERAL: [&str; 10] = [
 /// Number of contexts below which unused ones are not looked for.
 const SWEEP_MIN: usize = 256;
 
-/// Context of a text's meaning, see the [module](self). Equal contexts are one object per worker.
+/// Context of a text's meaning, see the module documentation. Equal contexts are one object per worker.
 #[derive(Debug)]
 pub(crate) struct Context {
     /// Id, unique in the worker.

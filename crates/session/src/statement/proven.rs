@@ -21,7 +21,7 @@ const BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Maximum length of a remembered statement; clients that prepare by blocking calls have shorter ones.
 const ENTRY_MAX: usize = 64 * 1024;
 
-/// Proven statements of a pool, see the [module](self); the least recently used ones are dropped first.
+/// Proven statements of a pool, see the module documentation; the least recently used ones are dropped first.
 #[derive(Debug)]
 pub struct Proven {
     /// Number of the present era; never 0.

@@ -69,7 +69,7 @@ impl PartialEq for ByMeaning {
 
 impl Eq for ByMeaning {}
 
-/// Statements of one worker, see the [module](self). Bounded by what clients and servers refer to: unused entries are
+/// Statements of one worker, see the module documentation. Bounded by what clients and servers refer to: unused entries are
 /// swept.
 #[derive(Debug)]
 pub struct Registry {

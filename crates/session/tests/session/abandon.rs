@@ -1,4 +1,5 @@
-//! A client leaves at every byte of a conversation: its server is closed, or free with nothing of the client left.
+//! Clients that leave at every byte of a conversation: the server is closed, or it is free and keeps nothing of the
+//! client.
 
 use weir_testkit::backend::Output;
 use weir_testkit::reading::outline;
@@ -68,7 +69,7 @@ fn conversations() -> Vec<Say> {
     ]
 }
 
-/// Leaves after `len` bytes, with everything delivered (`read`) or nothing.
+/// Lets the client leave after `len` bytes, with all replies delivered (`read`) or none.
 fn leave(conversation: &Say, len: usize, read: bool, output: Output) {
     let mut pooler = Pooler::new(2, 1, rules(1), output);
     pooler.client_sends(0, &conversation[..len]);
@@ -76,7 +77,7 @@ fn leave(conversation: &Say, len: usize, read: bool, output: Output) {
         pooler.deliver_all();
     }
     if !pooler.client_leaves(0) {
-        // Released, so the pooler has looked that the model is at rest and holds what the session believes.
+        // The server was released, so the pooler has checked that the model is at rest and agrees with the session.
         assert!(
             pooler.servers[0].session.is_free(),
             "left after {len} of {conversation:?}"

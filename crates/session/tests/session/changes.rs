@@ -1,7 +1,7 @@
-//! Tables change, paths change, servers lose what they have prepared: clients hear what PostgreSQL would tell each of them,
-//! and nothing of what only the pool is to blame for.
+//! Tables and paths change, and servers lose prepared statements. Clients get what PostgreSQL would tell each of them,
+//! and no error that only the pool has caused.
 //!
-//! Every client does one thing after the other and waits, so that what it hears does not depend on the order of replies.
+//! Every client waits for the end of each step, so that its replies do not depend on their order.
 
 use proptest::prelude::*;
 use weir_testkit::backend::{Backend, Database, Output};
@@ -11,10 +11,10 @@ use weir_testkit::say::{Say, say};
 
 use crate::pooler::{Pooler, rules};
 
-/// Each changes its shape once.
+/// Number of tables; the column of each changes once.
 const TABLES: usize = 4;
 
-/// What is prepared: `place` is another table for each path, in `three` of another shape.
+/// Texts to prepare. `place` is another table under each path, with other columns under `three`.
 const TEXTS: [&str; TABLES + 1] = [
     "SELECT v FROM public.shape_0",
     "SELECT v FROM public.shape_1",
@@ -27,7 +27,7 @@ const PATHS: [&str; 4] = ["one", "two", "three", "one,three"];
 
 #[derive(Debug, Clone, Copy)]
 enum Op {
-    /// A table's column is another one from now on.
+    /// Changes a table's column to another type.
     Alter {
         table: usize,
     },
@@ -35,14 +35,14 @@ enum Op {
     Describe {
         text: usize,
     },
-    /// A server that nobody uses forgets.
+    /// Makes an unused server lose its prepared statements.
     Lose {
         server: usize,
     },
     Path {
         path: usize,
     },
-    /// Prepares, if it has not, and uses that at once.
+    /// Prepares the statement, if necessary, and uses it at once.
     Run {
         text: usize,
         how: usize,
@@ -60,7 +60,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A client with a server of its own, and the same client of the pool.
+/// A client with a server of its own, which mirrors a client of the pool.
 #[derive(Debug)]
 struct Twin {
     direct: Backend,
@@ -108,7 +108,7 @@ impl Twin {
         }
     }
 
-    /// A table has changed under a statement: it is closed, as drivers do. Under another path it is kept.
+    /// Closes a statement whose table has changed, as drivers do. A statement under another path is kept.
     fn closes(&mut self, op: Op, heard: &str) -> Option<Say> {
         let (Op::Run { text, .. } | Op::Describe { text }) = op else {
             return None;
@@ -147,7 +147,7 @@ impl Play {
         }
     }
 
-    /// In pieces; what the client hears.
+    /// Sends bytes in pieces. Returns what the client receives.
     fn hears(&mut self, client: usize, what: &Say) -> String {
         self.pooler.clients[client].got.clear();
         for piece in self.cuts.pieces(what) {

@@ -1,4 +1,4 @@
-//! One conversation per test: what a client says, and that it gets what it would get directly.
+//! Tests of one conversation each: the client gets what it would get directly.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use weir_wire::frame::{FrameError, Side};
 
 use crate::pooler::{Pooler, rules};
 
-/// Clients behind Weir, each with a twin that talks to a server of its own.
+/// Clients behind Weir, each with a twin that uses a server of its own.
 struct Pair {
     pooler: Pooler,
     direct: Vec<Backend>,
@@ -35,13 +35,13 @@ impl Pair {
         }
     }
 
-    /// The only client says something, and everything is delivered.
+    /// Sends bytes of the only client, and delivers everything.
     fn say(&mut self, what: Say) -> &mut Self {
         self.client_says(0, what)
     }
 
-    /// Says it, and looks whether the client got the same as directly and the server is free exactly when a server of
-    /// its own would be at rest.
+    /// Sends bytes of a client. Checks that the client gets the same as directly, and that the server is free exactly
+    /// if a server of its own would be at rest.
     #[track_caller]
     fn client_says(&mut self, client: usize, what: Say) -> &mut Self {
         self.expected[client].extend(self.direct[client].converse(&what));
@@ -69,7 +69,7 @@ impl Pair {
         self
     }
 
-    /// What the client got, in a line.
+    /// Returns what the first client received, in one line.
     fn seen(&self) -> String {
         outline(&self.pooler.clients[0].got)
     }
@@ -253,7 +253,7 @@ fn cor_09_a_failed_parse_is_not_taken_for_prepared_in_the_next_batch() {
 fn cor_09_a_statement_skipped_on_a_new_server_is_there_in_the_next_batch() {
     let mut pair = Pair::with(2, 2, 10, Cuts::Whole);
     pair.say(say().parse("a", "row a").parse("e", "error now").sync());
-    // The other client takes the first server for itself, so that the first client meets the second one.
+    // The other client keeps the first server, so that the first client gets the second one.
     pair.client_says(1, say().query("begin"));
     let pipeline = say()
         .run("e")
@@ -690,14 +690,14 @@ fn cor_09_skipped_evictions_leave_no_more_statements_than_allowed() {
             .parse("c", "row c")
             .sync(),
     );
-    // The server has the last two; an error skips what makes room for the first.
+    // The server has the last two statements; an error skips the Close that makes room for the first.
     let first = say().run("unknown").run("a").sync();
     pair.say(first.run("a").sync())
         .say(say().run("b").run("c").sync());
 }
 
-/// A server that has answered everything but one Sync, which it may or may not have taken for a part of the COPY, must
-/// not go to the next client: the answer would be taken for that client's, and all after it be one off.
+/// Checks a server that has answered everything but a Sync, which it may have read as part of the COPY. Such a server
+/// must not go to the next client, which would take the reply for its own.
 #[test]
 fn a_request_behind_copy_data_that_failed_is_answered_to_its_own_client() {
     for conversation in [
@@ -788,7 +788,7 @@ fn a_server_of_which_nobody_knows_what_it_skips_never_goes_back() {
     pooler.client_sends(1, &say().query("row mine"));
     let on_the_way = pooler.servers[0].on_the_way.clone();
     let (seen, _) = messages(&on_the_way);
-    // The error and the answer to the Sync arrive, the answer to the Query does not.
+    // The error and the reply to the Sync arrive, the reply to the Query does not.
     pooler.server_sends(0, seen[0].raw.len() + seen[1].raw.len());
     assert_eq!(pooler.clients[0].lease, Some(0));
     assert!(pooler.client_leaves(0), "closed");

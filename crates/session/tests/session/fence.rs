@@ -1,4 +1,4 @@
-//! The settings fence: nothing of a client's runs before everything that has to precede it has succeeded (promise 2).
+//! Tests of the settings fence: nothing of a client's runs before all requests that must precede it have succeeded.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::pooler::{new_server, rules};
 type Begin =
     fn(&mut Client, &mut Server, &mut Splice<'_>, &mut Vec<u8>) -> Result<(), encode::EncodeError>;
 
-/// A client with settings of its own, and the server that it is given.
+/// A client with settings of its own, and the server that it gets.
 struct Pair {
     client: Client,
     server: Server,
@@ -41,18 +41,18 @@ impl Pair {
         }
     }
 
-    /// The texts that the server gets for what the client says on a new lease.
+    /// Sends bytes of the client on a new lease. Returns the texts that the server gets.
     fn begins(&mut self, bytes: &[u8]) -> Vec<String> {
         self.input.extend_from_slice(bytes);
         self.pass(true)
     }
 
-    /// The texts that the server gets of what has waited.
+    /// Passes on what has waited. Returns the texts that the server gets.
     fn goes_on(&mut self) -> Vec<String> {
         self.pass(false)
     }
 
-    /// As [`Pair::begins`], with the settings in the same write where that is possible.
+    /// Does the same as [`Pair::begins`], with the settings in the same write where that is possible.
     fn begins_at_once(&mut self, bytes: &[u8]) -> Vec<String> {
         self.input.extend_from_slice(bytes);
         self.send(relay::begin_in_front)
@@ -179,13 +179,13 @@ fn interrupted_settings_are_sent_again_before_anything_else() {
 
 #[test]
 fn a_server_whose_settings_are_unknown_serves_nobody_else() {
-    // The client leaves while its settings are on their way, and they fail.
+    // The client leaves while its settings are in flight, and they fail.
     let mut pair = Pair::new(&[("role", "tenant")]);
     pair.begins(&say().query("insert"));
     let abandoned = pair.server.abandon(&pair.client, &mut Vec::new());
     assert!(matches!(abandoned, Abandoned::Drain { .. }));
     assert!(pair.replies(&error("57014")).is_err());
-    // It leaves when they have been interrupted.
+    // The client leaves after its settings were interrupted.
     let mut pair = Pair::new(&[("role", "tenant")]);
     pair.begins(&say().query("insert"));
     pair.replies(&error("57014")).unwrap();
@@ -242,7 +242,7 @@ fn a_sync_that_a_failed_copy_may_have_eaten_keeps_no_server() {
 
 const ZONE: &str = "SET \"timezone\" TO E'CET'";
 
-/// What the server gets of a fence: each statement parsed, bound and executed.
+/// Returns the messages of a fence: each statement parsed, bound and executed.
 fn fence(set: &[&str]) -> Vec<String> {
     let all = ["BEGIN"].into_iter().chain(set.iter().copied());
     let texts = all.chain(["COMMIT"]).flat_map(|sql| {
@@ -252,7 +252,7 @@ fn fence(set: &[&str]) -> Vec<String> {
     texts.chain(["C".to_owned()]).collect()
 }
 
-/// A server's answers to a whole fence of one statement.
+/// Returns a server's replies to a whole fence of one statement.
 fn passed() -> Vec<u8> {
     let mut bytes = Vec::new();
     for tag in ["BEGIN", "SET", "COMMIT"] {
@@ -319,7 +319,7 @@ fn a_refused_fence_ends_the_client() {
     }
 }
 
-/// An error without a ReadyForQuery.
+/// Returns an error without a ReadyForQuery.
 fn only_error(code: &str) -> Vec<u8> {
     let mut bytes = error(code);
     bytes.truncate(bytes.len() - 6);
@@ -334,11 +334,11 @@ fn an_interrupted_fence_interrupts_its_query_and_is_sent_again_before_the_next()
     pair.replies(begun).unwrap();
     assert_eq!(pair.replies(&only_error("57014")).unwrap(), "E(57014 no)");
     assert!(pair.server.has_to_repeat() && !pair.server.is_free());
-    // The server skips the query, too, up to a Sync.
+    // The server skips the query too, up to a Sync.
     assert_eq!(pair.goes_on(), ["S"]);
     assert_eq!(pair.replies(b"Z\0\0\0\x05E").unwrap(), "Z(I)");
     assert_eq!(pair.goes_on(), ["ROLLBACK"]);
-    // That is interrupted as well.
+    // The ROLLBACK is interrupted as well.
     let mut interrupted = only_error("57014");
     interrupted.extend_from_slice(b"Z\0\0\0\x05E");
     assert_eq!(pair.replies(&interrupted).unwrap(), "");
@@ -359,7 +359,7 @@ fn an_interrupted_fence_skips_the_batch_of_its_client_up_to_the_sync() {
     let mut pair = Pair::new(&[("timezone", "CET")]);
     pair.begins_at_once(&say().parse("", "one").run("").sync().query("two"));
     assert_eq!(pair.replies(&error("57014")).unwrap(), "E(57014 no) Z(I)");
-    // It had not begun a transaction.
+    // The fence had not begun a transaction.
     assert_eq!(pair.goes_on(), [ZONE]);
     pair.replies(DONE).unwrap();
     assert_eq!(pair.goes_on(), ["two"]);

@@ -1,4 +1,4 @@
-//! A server that sends anything: no panic, and after an error nothing more is believed.
+//! Tests with a server that sends arbitrary bytes: no panic, and nothing is trusted after an error.
 
 use proptest::prelude::*;
 use weir_auth::scram::{NONCE_RANDOM_LEN, Nonce};
@@ -16,7 +16,7 @@ use weir_wire::startup::Version;
 
 use crate::pooler::{new_server, rules};
 
-/// Bytes that often begin like messages of a server.
+/// Generates bytes that often begin like messages of a server.
 fn server_bytes() -> impl Strategy<Value = Vec<u8>> {
     let tag = prop::sample::select(b"RKZ123CDEGHINSTVWcdnstvA?\0".to_vec());
     let body = prop_oneof![
@@ -38,7 +38,7 @@ fn server_bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(message, 0..12).prop_map(|messages| messages.concat())
 }
 
-/// A message of a server.
+/// Returns a message of a server.
 fn message(tag: u8, body: &[u8]) -> Vec<u8> {
     let len = u32::try_from(body.len() + 4).unwrap();
     [&[tag][..], &len.to_be_bytes(), body].concat()
@@ -78,7 +78,7 @@ fn a_reply_to_another_request_than_the_one_in_front_is_a_fault_and_reaches_nobod
     }
 }
 
-/// What a server at rest says of its own accord; how much of it was dealt with.
+/// Processes unasked messages of an idle server. Returns the number of bytes consumed.
 fn unasked(server: &mut Server, input: &[u8]) -> Result<usize, ServerFault> {
     let mut buffer = Vec::new();
     let mut out = Splice::new(input, &mut buffer);

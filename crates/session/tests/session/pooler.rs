@@ -1,6 +1,8 @@
-//! Clients, a transaction pooler and model backends without sockets: what the proxy does with a session, and no more.
+//! Clients, a transaction pooler and model backends without sockets. The pooler does what the proxy does with a
+//! session, and no more.
 //!
-//! Checks promise 1 of the design whenever a server is released.
+//! Whenever a server is released, the pooler checks that no reply is outstanding, so that no client can get another's
+//! replies.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,32 +39,32 @@ pub(crate) fn new_server() -> Server {
     Server::new(Arc::new(reported))
 }
 
-/// One client connection.
+/// A client connection.
 #[derive(Debug, Default)]
 pub(crate) struct Seat {
     pub session: Client,
-    /// Sent by the client and not dealt with.
+    /// Bytes that the client has sent and the session has not consumed.
     input: Vec<u8>,
-    /// Which server it leases.
+    /// Server that the client leases.
     pub lease: Option<usize>,
-    /// What it sent waits for a reply to something else.
+    /// True if its input waits for a reply to something else.
     stalled: bool,
-    /// Everything it received.
+    /// All bytes that the client received.
     pub got: Vec<u8>,
-    /// Its server said FATAL, or it left.
+    /// True if the server sent FATAL, or the client left.
     pub closed: bool,
 }
 
-/// One server connection and the model at its end.
+/// A server connection and the model at its end.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub session: Server,
     pub backend: Backend,
-    /// Sent by the model and not delivered.
+    /// Bytes that the model has sent and that were not delivered.
     pub on_the_way: Vec<u8>,
-    /// Delivered and not dealt with.
+    /// Bytes that were delivered and not consumed.
     input: Vec<u8>,
-    /// Which client leases it.
+    /// Client that leases the server.
     lease: Option<usize>,
 }
 
@@ -82,22 +84,22 @@ impl Upstream {
         self.on_the_way.append(&mut self.backend.take_sent());
     }
 
-    /// Names of the statements that the session believes to be prepared, sorted.
+    /// Returns the names of the statements that the session believes to be prepared, sorted.
     pub(crate) fn believed_prepared(&self) -> Vec<Vec<u8>> {
         let mut names: Vec<_> = self.session.prepared().map(|s| s.name.to_vec()).collect();
         names.sort();
         names
     }
 
-    /// Names on the server but for that of the empty statement that was in the way of a text under a name that is taken:
-    /// the text's failure leaves it there.
+    /// Returns the names of the statements on the server. Leaves out the empty statement that makes the Parse of a
+    /// taken name fail, since that failure keeps it there.
     pub(crate) fn really_prepared(&self) -> Vec<Vec<u8>> {
         let names = self.backend.prepared().map(<[u8]>::to_vec);
         names.filter(|name| name != b"weir_taken").collect()
     }
 }
 
-/// A transaction pooler: a server is leased at the first message that needs one and released when it is free.
+/// A transaction pooler: leases a server at the first message that needs one, and releases it when it is free.
 #[derive(Debug)]
 pub(crate) struct Pooler {
     pub clients: Vec<Seat>,
@@ -108,11 +110,11 @@ pub(crate) struct Pooler {
     proven: Arc<Proven>,
     pub(crate) rules: Rules,
     output: Output,
-    /// Where to look for a free server first: the one after the last, so that clients wander.
+    /// Index at which to look for a free server first: the one after the last, so that clients change servers.
     next: usize,
-    /// Put between any two messages of a server.
+    /// Bytes to insert between any two messages of a server.
     pub(crate) unasked: Option<Vec<u8>>,
-    /// Servers may have lost statements, and may keep some that are of no use until the next one is prepared.
+    /// True if servers may have lost statements, and may keep invalid ones until the next statement is prepared.
     loses: bool,
 }
 
@@ -138,7 +140,7 @@ impl Pooler {
         }
     }
 
-    /// All servers are of this database, and what clients do to their sessions follows them.
+    /// Connects all servers to this database, and lets session state follow the clients.
     pub(crate) fn share(&mut self, database: &Database) {
         self.rules.state = StatePolicy::Track;
         self.loses = true;
@@ -156,25 +158,25 @@ impl Pooler {
         }
     }
 
-    /// What a server that nobody uses has prepared is gone.
+    /// Makes an unused server lose its prepared statements.
     pub(crate) fn lose_prepared(&mut self, server: usize) {
         assert_eq!(self.servers[server].lease, None);
         self.servers[server].backend.lose_prepared();
     }
 
-    /// A client, that has said nothing yet, asked for these settings when it began.
+    /// Lets a client, which has sent nothing yet, begin with these settings.
     pub(crate) fn begins_with(&mut self, client: usize, settings: Settings) {
         let session = &mut self.clients[client].session;
         *session = Client::new(Arc::new(settings), Arc::clone(session.reported()));
     }
 
-    /// A client sent something.
+    /// Handles bytes that a client sent.
     pub(crate) fn client_sends(&mut self, client: usize, bytes: &[u8]) {
         self.clients[client].input.extend_from_slice(bytes);
         self.serve(client);
     }
 
-    /// The first `len` bytes that are on the way from a server arrive.
+    /// Delivers the first `len` undelivered bytes of a server.
     pub(crate) fn server_sends(&mut self, server: usize, len: usize) {
         let Some(client) = self.servers[server].lease else {
             panic!("server {server} sends what nobody asked for");
@@ -207,12 +209,12 @@ impl Pooler {
             self.release(server);
         }
         if !self.clients[client].input.is_empty() || self.servers[server].session.has_to_repeat() {
-            // It may have waited for this reply.
+            // The input may have waited for this reply.
             self.serve(client);
         }
     }
 
-    /// Delivers everything that is on the way, whole.
+    /// Delivers everything that is undelivered.
     pub(crate) fn deliver_all(&mut self) {
         while let Some(server) = self.servers.iter().position(|s| !s.on_the_way.is_empty()) {
             let len = self.servers[server].on_the_way.len();
@@ -220,7 +222,7 @@ impl Pooler {
         }
     }
 
-    /// The client's connection ends; its server is cleaned, then closed or released. Returns whether it was closed.
+    /// Ends the client's connection; its server is cleaned, then closed or released. Returns true if it was closed.
     pub(crate) fn client_leaves(&mut self, client: usize) -> bool {
         self.clients[client].closed = true;
         let Some(server) = self.clients[client].lease.take() else {
@@ -353,7 +355,7 @@ impl Pooler {
         }
     }
 
-    /// Promise 1: checked here against what the model knows.
+    /// Releases a server, after a check against the model that nothing is outstanding.
     fn release(&mut self, server: usize) {
         let upstream = &mut self.servers[server];
         assert!(upstream.session.is_free());

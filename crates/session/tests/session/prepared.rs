@@ -1,4 +1,4 @@
-//! Prepared statements: what is shared between clients, and what needs no server.
+//! Tests of prepared statements: sharing between clients, and requests that need no server.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn pooler(clients: usize, servers: usize) -> Pooler {
     Pooler::new(clients, servers, rules(10), Output::Buffered)
 }
 
-/// What a client gets for this, with everything delivered.
+/// Sends bytes of a client and delivers everything. Returns what the client gets.
 fn hears(pooler: &mut Pooler, client: usize, what: &Say) -> String {
     pooler.clients[client].got.clear();
     pooler.client_sends(client, what);
@@ -72,7 +72,7 @@ fn names_that_clients_have_outlive_a_reload_that_takes_them_from_new_ones() {
     }
 }
 
-/// All servers are taken by others.
+/// Returns a pooler whose servers are all taken by other clients.
 fn without_servers() -> Pooler {
     let mut pooler = pooler(3, 1);
     hears(
@@ -186,7 +186,7 @@ fn an_unnamed_statement_that_comes_often_keeps_its_plan() {
     let done = [PARSED, BOUND, DONE, READY].concat();
     assert_eq!(wire.asks(&batch()), "P B E S");
     assert_eq!(wire.replies(&done), outline(&done));
-    // The second time it gets a name of ours as well, behind its own Parse.
+    // The second time, the statement also gets a name of ours, behind its own Parse.
     let second = wire.asks(&batch());
     let ours = second
         .split(' ')
@@ -198,12 +198,12 @@ fn an_unnamed_statement_that_comes_often_keeps_its_plan() {
     assert_eq!(second, format!("P P{ours} D{ours} B E S"));
     let twice = [PARSED, PARSED, PARAMETERS, &columns(23), BOUND, DONE, READY].concat();
     assert_eq!(wire.replies(&twice), outline(&done));
-    // From then on nothing is parsed.
+    // From then on no Parse is sent.
     for _ in 0..3 {
         assert_eq!(wire.asks(&batch()), format!("B{ours} E S"));
         assert_eq!(wire.replies(&[BOUND, DONE, READY].concat()), "2 C(DO) Z(I)");
     }
-    // What drops the unnamed statement drops it for the client, too.
+    // A request that drops the unnamed statement drops it for the client too.
     assert_eq!(wire.asks(&say().query("row y")), "Q");
     assert_eq!(wire.replies(&[DONE, READY].concat()), "C(DO) Z(I)");
     assert_eq!(wire.asks(&say().run("").sync()), "B E S");
@@ -211,16 +211,16 @@ fn an_unnamed_statement_that_comes_often_keeps_its_plan() {
 
 // --- what a server loses, by its own words ---
 
-/// One client and one server whose words are written by hand.
+/// A client and a server whose messages are written by hand.
 pub(crate) struct Wire {
     pub(crate) client: Client,
     pub(crate) server: Server,
     registry: Registry,
     proven: Arc<Proven>,
     pub(crate) rules: Rules,
-    /// What the client has sent and what is not dealt with.
+    /// Bytes that the client has sent and the session has not consumed.
     input: Vec<u8>,
-    /// What the server got last.
+    /// Bytes that the server got last.
     pub(crate) sent: Vec<u8>,
 }
 
@@ -238,7 +238,8 @@ impl Wire {
         }
     }
 
-    /// What the server gets, message by message: tags, with the names of ours that are closed, prepared or used.
+    /// Sends bytes of the client. Returns the messages that the server gets: tags, and names of ours that are closed,
+    /// prepared or used.
     pub(crate) fn asks(&mut self, what: &Say) -> String {
         let (mut buffer, mut answers) = (Vec::new(), Vec::new());
         self.input.extend_from_slice(what);
@@ -267,7 +268,7 @@ impl Wire {
         heard.join(" ")
     }
 
-    /// What the server gets by and by, of what the client has said or what has to be said again.
+    /// Passes on waiting or repeated messages. Returns those that the server gets.
     pub(crate) fn goes_on(&mut self) -> String {
         self.asks(&say())
     }
@@ -309,10 +310,10 @@ fn changed() -> Vec<u8> {
     error("0A000", text, "RevalidateCachedQuery")
 }
 
-/// What the client hears of either.
+/// Error that the client gets in both cases.
 const CHANGED: &str = "E(0A000 cached plan must not change result type) Z(I)";
 
-/// A client has prepared two statements and used them.
+/// Returns a client that has prepared two statements and used them.
 fn two_prepared() -> Wire {
     let mut wire = Wire::new();
     let both = say()
@@ -350,10 +351,10 @@ fn other_things_that_are_not_supported_leave_the_statement_alone() {
 fn cor_16_what_a_server_has_lost_in_silence_is_prepared_again() {
     let mut wire = two_prepared();
     wire.asks(&say().run("a").sync());
-    // The client is not to blame, and hears nothing.
+    // The client has not caused this, and gets no error.
     assert_eq!(wire.replies(&not_there("weir_1")), "");
     assert!(wire.server.has_to_repeat() && !wire.server.is_free());
-    // Perhaps the other one is gone too, perhaps not.
+    // The other statement may be gone too.
     let asked = wire.asks(&say().run("b").sync());
     let one = asked.replace("Cweir_2 Cweir_1", "Cweir_1 Cweir_2");
     assert_eq!(
@@ -377,7 +378,7 @@ fn cor_16_a_loss_is_not_forgotten_by_a_batch_that_fails() {
     wire.asks(&say().run("a").sync());
     wire.replies(&not_there("weir_1"));
     wire.goes_on();
-    // It is refused once more, and that is said.
+    // The server refuses again, and the client gets that error.
     let heard = wire.replies(&[CLOSED, CLOSED, &error("53100", "disk full", "mdextend")].concat());
     assert_eq!(heard, "E(53100 disk full) Z(I)");
     let asked = wire.asks(&say().run("b").sync());
@@ -427,13 +428,13 @@ fn a_batch_that_did_something_is_not_said_again() {
     wire.asks(&say().run("a").run("b").sync());
     let heard = wire.replies(&[BOUND, DONE, &not_there("weir_2")].concat());
     assert_eq!(heard, format!("2 C(DO) {text}"));
-    // Nor inside of a transaction.
+    // Inside a transaction it is not repeated either.
     let mut wire = two_prepared();
     wire.asks(&say().query("begin"));
     wire.replies(b"C\0\0\0\x0aBEGIN\0Z\0\0\0\x05T");
     wire.asks(&say().run("b").sync());
     assert_eq!(wire.replies(&not_there("weir_2")), text);
-    // Nor if more is on its way.
+    // Nor is it repeated if more requests are in flight.
     let mut wire = two_prepared();
     wire.asks(&say().run("b").sync().query("x"));
     assert_eq!(wire.replies(&not_there("weir_2")), text);
@@ -455,7 +456,7 @@ fn an_old_copy_is_found_behind_an_unnamed_statement_too() {
     let old = wire.asks(&batch());
     let name = old.split(' ').next().unwrap().strip_prefix('B').unwrap();
     assert_eq!(wire.replies(&changed()), "");
-    // It is the client's own again.
+    // The unnamed statement is the client's own again.
     assert_eq!(wire.goes_on(), "P B E S", "{name}");
     let replies = [PARSED, BOUND, DONE, READY].concat();
     assert_eq!(wire.replies(&replies), "2 C(DO) Z(I)");
@@ -475,7 +476,7 @@ fn who_leaves_has_nothing_said_again() {
 #[test]
 fn a_name_that_is_taken_is_refused_whatever_has_become_of_its_statement() {
     let mut wire = two_prepared();
-    // The statement that has the name is not put to the server again: it might fail by now, with another error.
+    // The statement with that name is not sent to the server again: it might now fail with another error.
     let parse = say().parse("a", "select 'another'").sync();
     assert_eq!(wire.asks(&parse), "Cweir_taken Pweir_taken Pweir_taken S");
 }
@@ -498,7 +499,7 @@ fn cor_14_deallocate_by_the_extended_protocol_takes_the_name_and_nothing_else() 
     let no_data = b"n\0\0\0\x04";
     let replies = [PARSED, BOUND, CLOSED, PARSED, done, no_data, READY];
     assert_eq!(wire.replies(&replies.concat()), "1 2 C(DEALLOCATE) n Z(I)");
-    // The server still has it, for others.
+    // The server still has the statement, for other clients.
     assert_eq!(
         wire.asks(&say().run("a").run("b").sync()),
         "B E Bweir_2 E S"
@@ -568,7 +569,7 @@ fn cor_14_a_named_statement_deallocates_too() {
     wire.asks(&say().parse("d", "deallocate a").sync());
     wire.replies(&[PARSED, READY].concat());
     let run = say().bind("p", "d").execute("p", 0).sync();
-    // Another one, of ours, takes its place.
+    // Another statement, of ours, takes its place.
     assert_eq!(
         wire.asks(&run),
         "Pweir_4 Bweir_4 Cweir_deallocate Pweir_deallocate E S"
@@ -576,7 +577,7 @@ fn cor_14_a_named_statement_deallocates_too() {
     let done = b"C\0\0\0\x0fDEALLOCATE\0";
     let replies = [PARSED, BOUND, CLOSED, PARSED, done, READY];
     assert_eq!(wire.replies(&replies.concat()), "2 C(DEALLOCATE) Z(I)");
-    // Now there is nothing to deallocate, as the server can say.
+    // Now there is nothing to deallocate, and the server can report that.
     assert_eq!(wire.asks(&run), "Bweir_3 E S");
 }
 
@@ -591,7 +592,7 @@ fn cor_14_a_name_that_is_not_of_the_protocol_is_deallocated_by_the_server() {
 
 const PARAMETERS: &[u8] = b"t\0\0\0\x06\0\0";
 
-/// A RowDescription of one column of this type.
+/// Returns a RowDescription of one column of this type.
 pub(crate) fn columns(type_oid: u32) -> Vec<u8> {
     let column = encode::Column {
         name: "a",
@@ -603,7 +604,7 @@ pub(crate) fn columns(type_oid: u32) -> Vec<u8> {
     message
 }
 
-/// A client has prepared a statement and was told what it returns, on another server than the one that it has now.
+/// Returns a client that has prepared a statement and knows its columns, on another server than its present one.
 fn described() -> Wire {
     let mut wire = Wire::new();
     wire.asks(&say().parse("a", "row x").describe_statement("a").sync());
@@ -615,7 +616,7 @@ fn described() -> Wire {
 #[test]
 fn another_server_has_to_return_what_the_client_was_told() {
     let mut wire = described();
-    // The rest waits for the answer.
+    // The rest waits for the reply.
     assert_eq!(wire.asks(&say().run("a").sync()), "Pweir_1 Dweir_1 H");
     let replies = [PARSED, PARAMETERS, &columns(23)];
     for reply in replies {
@@ -635,7 +636,7 @@ fn cor_16_no_row_is_read_by_an_old_description() {
     assert_eq!(wire.goes_on(), "Bweir_1 Bweir_outdated E S");
     assert_eq!(wire.replies(BOUND), "");
     assert_eq!(wire.replies(&not_there("weir_outdated")), CHANGED);
-    // It hears that until they are the old ones again.
+    // The client gets this error until the columns are the old ones again.
     for _ in 0..2 {
         let again = wire.asks(&say().run("a").sync());
         assert_eq!(again, "Cweir_1 Pweir_1 Dweir_1 H");
@@ -664,7 +665,7 @@ fn what_cannot_be_prepared_any_more_fails_for_the_reason_that_the_server_gives()
     let failed = error("42P01", text, "parserOpenTable");
     let failed = &failed[..failed.len() - READY.len()];
     assert_eq!(wire.replies(failed), format!("E(42P01 {text})"));
-    // The server skips what is left.
+    // The server skips the rest.
     assert_eq!(wire.goes_on(), "B E S");
     assert_eq!(wire.replies(READY), "Z(I)");
     assert!(wire.server.is_free());
@@ -673,7 +674,7 @@ fn what_cannot_be_prepared_any_more_fails_for_the_reason_that_the_server_gives()
 #[test]
 fn cor_16_who_was_told_something_else_hears_of_the_change_and_others_do_not() {
     let mut wire = described();
-    // Another client of the same worker prepares the text after the change, and is told.
+    // Another client of the same worker prepares the text after the change, and gets the new columns.
     let first = std::mem::take(&mut wire.client);
     wire.asks(&say().parse("b", "row x").describe_statement("b").sync());
     let changed = [PARAMETERS, &columns(25)].concat();

@@ -1,5 +1,5 @@
-//! Random pipelines of several clients on several servers, cut anywhere and delivered in any order: every client gets,
-//! byte for byte, what a server of its own would have sent.
+//! Random pipelines of several clients on several servers, cut anywhere and delivered in any order. Every client must
+//! get, byte for byte, what a server of its own would have sent.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::pooler::{Pooler, rules};
 
 const NAMES: [&str; 4] = ["", "a", "b", "c"];
 
-/// Few texts, so that clients meet each other's statements.
+/// Texts of statements; few, so that clients share statements.
 const TEXTS: [&str; 14] = [
     "row x",
     "row y",
@@ -86,7 +86,7 @@ enum Op {
         name: usize,
     },
     Sync,
-    /// Sends what was said so far and waits for all answers.
+    /// Sends the messages so far and waits for all replies.
     Wait,
 }
 
@@ -113,7 +113,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What one client sends, in bursts, and how many bytes of answers it has got before it sends the next.
+/// Script of a client: bursts, each with the number of reply bytes that must have arrived before it is sent.
 #[derive(Debug, Default)]
 struct Script {
     bursts: VecDeque<(Vec<u8>, usize)>,
@@ -130,7 +130,7 @@ struct Writer {
     got: Vec<u8>,
     witness: usize,
     client: usize,
-    /// See [`PLACE`].
+    /// True if every other text is [`PLACE`].
     place: bool,
 }
 
@@ -171,8 +171,8 @@ impl Writer {
             Op::Copy { what: 0 } => say().copy_fail("late"),
             Op::Copy { .. } => say().copy_data("late"),
             Op::DescribePortal { portal: p } => say().describe_portal(portal(p)),
-            // In a failed transaction a server cannot prepare what it does not have, so what would work on a server that
-            // has it fails (25P02).
+            // In a failed transaction a server cannot prepare a statement that it lacks, so a request fails (25P02)
+            // that would succeed on a server that has it.
             Op::Parse { name, .. } if self.has_in_failed_transaction(name) => return,
             Op::DescribeStatement { .. } if self.direct.status() == TransactionStatus::Failed => {
                 return;
@@ -214,12 +214,12 @@ impl Writer {
                 .any(|have| have == NAMES[name].as_bytes())
     }
 
-    /// Only what may be said in a COPY: anything else ends the session.
+    /// Performs only operations that are allowed in a COPY; any other ends the session.
     fn in_copy(&mut self, op: Op) {
         let next = match op {
             Op::Copy { what: 0 } => say().copy_fail("enough"),
             Op::Copy { what: 1 } => {
-                // It looks how that went, as no server could tell what is a request and what is still COPY.
+                // The client waits for the result, since no server could tell requests from COPY data.
                 self.put(say().copy_data("bad").sync());
                 return self.wait();
             }
@@ -250,14 +250,14 @@ fn script(client: usize, ops: &[Op]) -> Script {
     )
 }
 
-/// What every other text becomes in the Parse of a client with a path: it means another table for each.
+/// Text that replaces every other one in the Parses of a client with a path: it means another table under each.
 const PLACE: &str = "select name from place";
 
 fn path_of(client: usize) -> &'static str {
     ["one", "three", "two"][client % 3]
 }
 
-/// As [`script`], of a client that began with a `search_path`.
+/// Does the same as [`script`] for a client that began with a `search_path`.
 fn script_with_path(client: usize, ops: &[Op]) -> Script {
     let path = [("search_path", path_of(client))];
     let writer = Writer {
@@ -282,7 +282,7 @@ fn play(ops: &[Op], mut writer: Writer) -> Script {
 struct Run {
     pooler: Pooler,
     scripts: Vec<Script>,
-    /// Being sent.
+    /// Bytes of the present burst that were not sent.
     unsent: Vec<Vec<u8>>,
     cuts: Cuts,
     dice: Dice,
@@ -302,7 +302,7 @@ impl Run {
             _ => Cuts::random(seed),
         };
         let rules = Rules {
-            // Never, from the second time on, from the third time on.
+            // Values: never, from the second time on, from the third time on.
             prepare_unnamed: u32::try_from(seed % 3).unwrap(),
             ..rules(max_prepared)
         };
@@ -315,7 +315,7 @@ impl Run {
         }
     }
 
-    /// One thing after the other, in an order that the seed decides, until nothing can happen any more.
+    /// Plays one step after the other, in an order that the seed decides, until no step is possible.
     fn play_to_the_end(&mut self) {
         loop {
             let clients = (0..self.scripts.len()).filter(|c| self.can_send(*c));
@@ -427,7 +427,7 @@ proptest! {
     }
 }
 
-/// A notice, a notification and a parameter.
+/// Returns a notice, a notification and a parameter.
 fn unasked() -> Vec<u8> {
     let mut bytes = Vec::new();
     let fields = [
@@ -482,7 +482,7 @@ fn a_reported_value_of_any_length_arrives_in_one_piece() {
     assert_eq!(server.reported().get("search_path"), Some(&*value));
 }
 
-/// Each of these once had a Parse of ours put in front of a Bind, while the client's own was skipped.
+/// Repeats cases in which a Parse of ours once preceded a Bind although the client's own Parse was skipped.
 #[test]
 fn a_parse_that_is_skipped_behind_a_reset_leaves_no_statement() {
     let statement = |text| Op::Parse { name: 2, text };

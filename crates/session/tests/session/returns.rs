@@ -1,4 +1,4 @@
-//! Start-up values behind a DISCARD ALL in a batch: whatever follows in it.
+//! Tests of start values behind a DISCARD ALL in a batch, whatever follows in the batch.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::prepared::{BOUND, DONE, PARSED, READY, Wire, error};
 const DISCARDED: &[u8] = b"C\0\0\0\x10DISCARD ALL\0";
 const SET: &[u8] = b"C\0\0\0\x08SET\0Z\0\0\0\x05I";
 
-/// A client that began with a value of its own.
+/// Returns a client that began with a value of its own.
 fn wire() -> Wire {
     let mut wire = Wire::new();
     wire.rules.state = StatePolicy::Track;
@@ -58,7 +58,7 @@ fn a_discard_all_that_ends_its_batch_waits_for_nothing() {
     let done = [PARSED, BOUND, DISCARDED, READY].concat();
     assert_eq!(wire.replies(&done), "1 2 C(DISCARD ALL)");
     assert_eq!(wire.replies(SET), "Z(I)");
-    // Others wait for nothing either.
+    // Other batches wait for nothing either.
     assert_eq!(
         wire.asks(&say().parse("", "do!").run("").run("").sync()),
         "P B E B E S"

@@ -1,4 +1,5 @@
-//! Messages of a server that are passed on while they arrive: every byte of them, and nothing else meanwhile.
+//! Tests of server messages that are passed on while they arrive: the client gets every byte of them, and nothing else
+//! meanwhile.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use weir_wire::encode;
 
 use crate::pooler::{new_server, rules};
 
-/// A client that has sent a query to its server.
+/// Returns a client that has sent a query to its server.
 fn asked() -> (Client, Server) {
     let (mut client, mut server) = (Client::default(), new_server());
     let input = say().query("row x");
@@ -32,7 +33,7 @@ fn asked() -> (Client, Server) {
     (client, server)
 }
 
-/// Hands over what has arrived of the answer, and returns what the client gets of it.
+/// Delivers a part of the reply. Returns what the client gets of it.
 fn arrives(client: &mut Client, server: &mut Server, bytes: &[u8]) -> Vec<u8> {
     let mut buffer = Vec::new();
     let mut out = Splice::new(bytes, &mut buffer);

@@ -1,4 +1,4 @@
-//! Parameter types of prepared statements: those of each client's own Parse, on every server.
+//! Tests of parameter types: on every server, a prepared statement has the types of its client's own Parse.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use weir_wire::frame::{Side, frame};
 use crate::pooler::new_server;
 use crate::prepared::{BOUND, CLOSED, DONE, PARSED, READY, Wire, error};
 
-/// ParameterDescription of one parameter of this type.
+/// Returns a ParameterDescription of one parameter of this type.
 fn parameter(type_oid: u32) -> Vec<u8> {
     [b"t\0\0\0\x0a\0\x01", &type_oid.to_be_bytes()[..]].concat()
 }
@@ -19,7 +19,7 @@ const NO_ROWS: &[u8] = b"n\0\0\0\x04";
 const DATE: u32 = 1082;
 const TIMESTAMP: u32 = 1114;
 
-/// The parameter type that the last Parse to the server declares; 0: none.
+/// Returns the parameter type that the last Parse to the server declares; 0 if none.
 fn declared(sent: &[u8]) -> u32 {
     let mut rest = sent;
     let mut declared = 0;
@@ -36,7 +36,7 @@ fn declared(sent: &[u8]) -> u32 {
     declared
 }
 
-/// A client has prepared an INSERT when its column was a date.
+/// Returns a client that prepared an INSERT when its column was a date.
 fn dated() -> Wire {
     let mut wire = Wire::new();
     assert_eq!(
@@ -62,7 +62,7 @@ fn a_copy_on_another_server_has_the_types_of_the_clients_own_parse() {
     assert_eq!(wire.asks(&say().run("a").sync()), "Bweir_1 E S");
 }
 
-/// Another client prepares the text after the column has become a timestamp; who comes first is still there.
+/// Returns a second client, which prepares the text after the column has become a timestamp, and the first client.
 fn both() -> (Wire, Client) {
     let mut wire = dated();
     let fresh = Client::new(Arc::default(), Arc::clone(wire.server.reported()));
@@ -88,12 +88,12 @@ fn both() -> (Wire, Client) {
 #[test]
 fn clients_whose_parses_found_different_types_share_no_copy() {
     let (mut wire, first) = both();
-    // The later one gets a name of its own, with what its Parse has found.
+    // The later client gets a name of its own, with the types that its Parse has found.
     assert_eq!(wire.asks(&say().run("b").sync()), "Pweir_2 Bweir_2 E S");
     assert_eq!(declared(&wire.sent), TIMESTAMP);
     wire.replies(&[PARSED, BOUND, DONE, READY].concat());
     let second = std::mem::replace(&mut wire.client, first);
-    // The earlier one keeps its type.
+    // The earlier client keeps its type.
     assert_eq!(
         wire.asks(&say().run("a").sync()),
         "Cweir_1 Pweir_1 Bweir_1 E S"
@@ -130,7 +130,7 @@ fn a_copy_that_is_older_than_the_clients_own_parse_is_prepared_anew() {
     let first = std::mem::replace(&mut wire.client, fresh);
     wire.asks(&say().parse("b", "insert $1!").sync());
     wire.replies(&[PARSED, &parameter(DATE), NO_ROWS, READY].concat());
-    // The same types; but what the text names may be something else since.
+    // The types are the same, but the text may now refer to other objects.
     wire.server = other;
     assert_eq!(
         wire.asks(&say().run("b").sync()),
@@ -138,7 +138,7 @@ fn a_copy_that_is_older_than_the_clients_own_parse_is_prepared_anew() {
     );
     assert_eq!(declared(&wire.sent), DATE);
     wire.replies(&[CLOSED, PARSED, BOUND, DONE, READY].concat());
-    // Once; and who came earlier may use what is newer.
+    // Only once; and the earlier client may use the newer copy.
     assert_eq!(wire.asks(&say().run("b").sync()), "Bweir_1 E S");
     wire.replies(&[BOUND, DONE, READY].concat());
     wire.client = first;
@@ -148,7 +148,7 @@ fn a_copy_that_is_older_than_the_clients_own_parse_is_prepared_anew() {
 #[test]
 fn two_names_of_one_text_in_one_batch_wait_for_what_the_second_is() {
     let mut wire = dated();
-    // The first is bound behind the second's Parse, which has taken the place of its copy.
+    // The first is bound behind the second's Parse, which has replaced its copy.
     let batch = say().parse("b", "insert $1!").run("a").sync();
     assert_eq!(wire.asks(&batch), "Cweir_1 Pweir_1 Dweir_1 H");
     let told = [CLOSED, PARSED, &parameter(TIMESTAMP), NO_ROWS].concat();
@@ -162,7 +162,7 @@ fn a_parse_whose_description_is_skipped_is_sent_again() {
     let mut wire = dated();
     wire.client = Client::new(Arc::default(), Arc::clone(wire.server.reported()));
     wire.asks(&say().parse("b", "insert $1!").run("b").sync());
-    // A cancel meets the Describe.
+    // A cancel hits the Describe.
     let heard = wire.replies(&[CLOSED, PARSED, &error("57014", "cancelled", "F")].concat());
     assert_eq!(heard, "1 E(57014 cancelled) Z(I)");
     assert_eq!(
@@ -206,7 +206,8 @@ fn a_description_that_is_too_long_to_be_read_keeps_its_client_on_its_server() {
     assert_eq!(wire.asks(&say().run("a").sync()), "Bweir_1 E S");
 }
 
-/// In the transaction PostgreSQL may have resolved the copy to what no commit has made so, and goes by that.
+/// PostgreSQL may have resolved the copy, inside the transaction, to definitions that were never committed, and keeps
+/// that result.
 #[test]
 fn a_copy_that_was_used_beside_definitions_that_were_undone_is_used_by_nobody() {
     const DROPPED: &[u8] = b"C\0\0\0\x0eDROP VIEW\0";
@@ -224,7 +225,7 @@ fn a_copy_that_was_used_beside_definitions_that_were_undone_is_used_by_nobody() 
         wire.asks(&say().query("DROP VIEW v"));
         wire.replies(&[DROPPED, OPEN].concat());
         if end.is_empty() {
-            // The client left, and the transaction is rolled back for the next one.
+            // The client left, so Weir rolls the transaction back.
             assert!(wire.server.roll_back(&mut Vec::new()));
         } else {
             wire.asks(&say().query(end));
@@ -234,7 +235,7 @@ fn a_copy_that_was_used_beside_definitions_that_were_undone_is_used_by_nobody() 
     }
 }
 
-/// PostgreSQL resolves the statement anew at its first use behind the rollback, not before.
+/// PostgreSQL resolves the statement again at its first use after the rollback, not before.
 #[test]
 fn a_statement_that_was_parsed_beside_undone_definitions_is_prepared_anew_when_it_is_used() {
     const CREATED: &[u8] = b"C\0\0\0\x10CREATE VIEW\0";
@@ -248,7 +249,7 @@ fn a_statement_that_was_parsed_beside_undone_definitions_is_prepared_anew_when_i
     wire.replies(&[&described, OPEN].concat());
     wire.asks(&say().query("ROLLBACK"));
     wire.replies(&[ROLLED_BACK, READY].concat());
-    // Somebody else prepares the text, and then the view comes.
+    // Another client prepares the text, and then the view is created.
     let fresh = Client::new(Arc::default(), Arc::clone(wire.server.reported()));
     let first = std::mem::replace(&mut wire.client, fresh);
     wire.asks(&say().parse("b", "insert $1!").sync());
@@ -268,7 +269,7 @@ fn a_statement_that_was_parsed_beside_undone_definitions_is_prepared_anew_when_i
     assert_eq!(wire.asks(&run), "Bweir_1 E S", "once");
 }
 
-/// Between two changes PostgreSQL resolves it to what no commit has made so, too.
+/// Between two changes of definitions, PostgreSQL also resolves statements to something that was never committed.
 #[test]
 fn a_copy_that_was_used_between_two_changes_of_definitions_is_used_by_nobody() {
     const DROPPED: &[u8] = b"C\0\0\0\x0eDROP VIEW\0";
@@ -292,7 +293,7 @@ fn a_copy_that_was_used_between_two_changes_of_definitions_is_used_by_nobody() {
     }
 }
 
-/// A view that the transaction made is found by its own Parse, and by no other until it commits.
+/// A view that the transaction made is found by its own Parse, and by no other until the transaction commits.
 #[test]
 fn a_copy_that_was_parsed_before_the_clients_transaction_committed_is_prepared_anew() {
     const BEGUN: &[u8] = b"C\0\0\0\x0aBEGIN\0";
