@@ -92,7 +92,7 @@ impl Parsed {
         Self::Known(Since { own, end: u64::MAX })
     }
 
-    /// Returns the state of a Parse whose server copy no longer exists. Without a description, nobody knows how that
+    /// Returns the state of a Parse whose server copy no longer exists. Without a description, it is unknown how that
     /// server resolved the statement.
     pub(crate) fn of(statement: &Statement) -> Self {
         if !statement.is_settled() {
@@ -169,7 +169,7 @@ pub struct Client {
     pub(crate) settings: Arc<Settings>,
     /// Those of these settings that the meaning of its statements depends on.
     pub(crate) planned: Planned,
-    /// Set while the unnamed statement deallocates a named one.
+    /// Unnamed statement and portals that deallocate names, once the client has used such a statement.
     pub(crate) deallocating: Option<Box<Deallocating>>,
     /// True if the client's statements have our names on servers. The first statement decides; reloads do not change
     /// it.

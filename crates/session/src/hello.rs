@@ -11,8 +11,8 @@ use crate::fault::Fault;
 /// Newest supported minor version of protocol 3.
 const MINOR_MAX: u16 = Version::V3_2.minor;
 
-/// The content type of a handshake record, first byte of a TLS connection (RFC 8446, 5.1). As the first byte of a length
-/// it would announce a start-up packet of 369 MB.
+/// The content type of a handshake record, first byte of a TLS connection (RFC 8446, 5.1). As the first byte of a
+/// length it would announce a start-up packet of 369 MB.
 const TLS_HANDSHAKE: u8 = 0x16;
 
 /// A client's start-up packet.
@@ -91,8 +91,8 @@ impl Opening {
 
     /// Reads the next message from `input`. Returns the number of bytes consumed and the next step.
     ///
-    /// # Errors Fails where PostgreSQL does too, for example on a second request for the same encryption (hazard
-    /// SEC-06).
+    /// # Errors
+    /// Fails where PostgreSQL does too, for example on a second request for the same encryption (hazard SEC-06).
     pub fn handle(&mut self, input: &[u8]) -> Result<(usize, Opened), Fault> {
         let is_untouched = !self.ssl_asked && !self.gss_asked;
         if self.offers_tls && is_untouched && input.first() == Some(&TLS_HANDSHAKE) {
@@ -101,7 +101,7 @@ impl Opening {
         let Some((message, consumed)) = startup::startup(input).map_err(Fault::Startup)? else {
             return Ok((0, Opened::More));
         };
-        // A client waits for the answer to this request, so somebody else may have added these bytes. They must not
+        // A client waits for the answer to this request, so an attacker may have added these bytes. They must not
         // count as sent inside TLS (hazard SEC-01).
         let is_followed = consumed < input.len();
         let opened = match message {

@@ -155,8 +155,9 @@ enum ProofState {
 impl ServerLogin {
     /// Starts a login and writes the start-up packet to `out`.
     ///
-    /// # Errors Fails on a NUL in a name or value, or if the start-up packet is too long. Also fails if channel binding
-    /// is required and the connection has no hash to bind to.
+    /// # Errors
+    /// Fails on a NUL in a name or value, or if the start-up packet is too long. Also fails if channel binding is
+    /// required and the connection has no hash to bind to.
     pub fn start(plan: LoginPlan, out: &mut Vec<u8>) -> Result<Self, LoginFault> {
         binding::check_transport(plan.channel_binding, &plan.transport)?;
         let mut parameters: Vec<(&[u8], &[u8])> = vec![
@@ -180,7 +181,8 @@ impl ServerLogin {
     /// Processes bytes from the server and writes answers to `out`. Returns the number of bytes consumed and the next
     /// step.
     ///
-    /// # Errors Returns the reason for which the login is over.
+    /// # Errors
+    /// Returns the reason for which the login is over.
     pub fn handle(
         &mut self,
         input: &[u8],
@@ -213,7 +215,8 @@ impl ServerLogin {
 
     /// Answers [`LoginStep::NeedKeys`].
     ///
-    /// # Errors Fails if the exchange is not at that point.
+    /// # Errors
+    /// Fails if the exchange is not at that point.
     pub fn provide_keys(&mut self, keys: &ScramKeys, out: &mut Vec<u8>) -> Result<(), LoginFault> {
         let ProofState::Scram { client, .. } = &mut self.proof else {
             return Err(LoginFault::Incomplete);

@@ -1,9 +1,9 @@
 //! Passes messages between a client and the server it leases: requests one way, replies the other.
 //!
 //! Both directions work on whatever bytes have arrived. A message of up to [`STREAM_MIN`] bytes is passed on only when
-//! it is complete, so that a client that disconnects leaves no partial request on its server. A longer message is
-//! passed on while it arrives, so that memory is bounded. The relay reads a message body only where it contains a name,
-//! a status or a parameter.
+//! it is complete: a client that disconnects then leaves no partial request on its server. A longer message is passed
+//! on while it arrives, so that memory is bounded. The relay reads a message body only where it contains a name, a
+//! status or a parameter.
 
 use std::sync::Arc;
 

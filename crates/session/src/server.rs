@@ -94,7 +94,7 @@ pub struct Server {
     pub(crate) discards: bool,
     /// True if a statement may exist under the name of [`crate::statement::Registry::taken`].
     pub(crate) has_taken: bool,
-    /// State of the DISCARD ALL that was the client's last message but one.
+    /// State of the DISCARD ALL that the client has just executed.
     pub(crate) discard: Discard,
     /// True if the client's last query begins like a statement about data, and its text was not read to the end.
     pub(crate) has_unread_end: bool,
@@ -260,14 +260,16 @@ impl Server {
 
     /// Sends a request of ours whose replies are dropped.
     ///
-    /// # Errors Fails if `sql` contains a NUL or is longer than PostgreSQL accepts.
+    /// # Errors
+    /// Fails if `sql` contains a NUL or is longer than PostgreSQL accepts.
     pub fn ask(&mut self, sql: &str, out: &mut Vec<u8>) -> Result<(), encode::EncodeError> {
         self.ask_for(sql, Duty::Swallow, out)
     }
 
     /// Sends a request like [`Server::ask`], but [`crate::relay::replies`] forwards its replies, including an error.
     ///
-    /// # Errors Same as [`Server::ask`].
+    /// # Errors
+    /// Same as [`Server::ask`].
     pub fn ask_aloud(&mut self, sql: &str, out: &mut Vec<u8>) -> Result<(), encode::EncodeError> {
         self.ask_for(sql, Duty::Forward, out)
     }
@@ -288,7 +290,8 @@ impl Server {
     /// passed on until the server has answered it ([`Queue::awaits_required`]). If the server interrupts it
     /// ([`INTERRUPTS`]), it is sent again. Any other failure ends the client and the server connection.
     ///
-    /// # Errors Fails if `sql` contains a NUL or is longer than PostgreSQL accepts.
+    /// # Errors
+    /// Fails if `sql` contains a NUL or is longer than PostgreSQL accepts.
     pub(crate) fn require(
         &mut self,
         sql: String,
@@ -314,8 +317,8 @@ impl Server {
         Ok(())
     }
 
-    /// Sends what [`Server::has_to_repeat`] requires, except batches of the client: required requests that the server
-    /// has interrupted, and an empty query whose reply proves that no earlier reply is outstanding.
+    /// Sends what [`Server::has_to_repeat`] requires, except batches of the client. These are required requests that
+    /// the server has interrupted, and an empty query whose reply proves that no earlier reply is outstanding.
     pub fn resume(&mut self, out: &mut Vec<u8>) {
         if !self.mend_fence(out) {
             return;
@@ -357,7 +360,8 @@ impl Server {
     /// Sends statements of ours in front of the client's next batch or query. They form a transaction of their own,
     /// without a Sync, so that PostgreSQL skips the client's messages if a statement fails.
     ///
-    /// # Errors Fails if a statement contains a NUL or is longer than PostgreSQL accepts.
+    /// # Errors
+    /// Fails if a statement contains a NUL or is longer than PostgreSQL accepts.
     pub(crate) fn put_fence(
         &mut self,
         statements: &[String],
@@ -392,8 +396,8 @@ impl Server {
         self.queue.expect(entry);
     }
 
-    /// Makes the server answer a fence now, where PostgreSQL would delay the answer: the client has sent nothing after
-    /// the fence, or its next message is `stalled` until the answer.
+    /// Makes the server answer a fence now, where PostgreSQL would delay the answer. That is the case if the client has
+    /// sent nothing after the fence, or if its next message is `stalled` until the answer.
     pub(crate) fn hear_of_fence(&mut self, stalled: bool, out: &mut Vec<u8>) {
         // Cannot fail: five bytes fit.
         if self.queue.ends_with_fence() {

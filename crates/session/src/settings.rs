@@ -260,7 +260,8 @@ pub struct Reported {
 impl Reported {
     /// Sets one value; a known name keeps its place.
     ///
-    /// # Errors Fails if the name is new and the limit is reached; nothing is changed then.
+    /// # Errors
+    /// Fails if the name is new and the limit is reached; nothing is changed then.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), TooManyReported> {
         let has_room = self.values.len() < REPORTED_NAMES_MAX;
         let known = self

@@ -1,9 +1,9 @@
 //! Prepared statements: one shared identity per text, parameter types and planning settings, and a record of which
 //! server has which statement.
 //!
-//! A statement is found by a keyed hash, but always compared by its full bytes (text and type oids) and by everything
-//! else that its meaning depends on (`planning`). So two different statements cannot be confused. Its name on servers
-//! is ours and unique in the process; clients never see it.
+//! A statement is found by a keyed hash, but always compared by its full bytes (text and type oids) and the rest of its
+//! meaning (`planning`). So two different statements cannot be confused. Its name on servers is ours and unique in the
+//! process; clients never see it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};

@@ -24,7 +24,7 @@ struct Definition {
     effects: Option<Arc<Effects>>,
     /// Named statement of ours that stands in for it (`prepare_unnamed_after`).
     stand_in: Option<Arc<Statement>>,
-    /// True if a server was asked about the stand-in since the client prepared the statement.
+    /// True if the stand-in was used since the client prepared the statement.
     is_used: bool,
 }
 

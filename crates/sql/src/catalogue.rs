@@ -58,7 +58,8 @@ pub(crate) enum Use {
 impl Catalogue {
     /// Builds a catalogue from the rows of [`load_query`].
     ///
-    /// # Errors Fails if there are more rows than the limit, or rows of an unexpected form.
+    /// # Errors
+    /// Fails if there are more rows than the limit, or rows of an unexpected form.
     pub fn load<'r>(rows: impl IntoIterator<Item = [&'r [u8]; 5]>) -> Result<Self, LoadError> {
         let mut graph = graph::Graph::default();
         for row in rows {

@@ -87,6 +87,8 @@ pub enum Authentication<'a> {
 }
 
 impl<'a> Authentication<'a> {
+    /// Parses the body.
+    ///
     /// # Errors
     /// A body shorter or longer than its method asks for, or a mechanism list without terminator.
     pub fn parse(body: &'a [u8]) -> Result<Self, MessageError> {
@@ -133,6 +135,8 @@ pub struct BackendKeyData<'a> {
 }
 
 impl<'a> BackendKeyData<'a> {
+    /// Parses the body.
+    ///
     /// # Errors
     /// No process id, or a key that is not 4 to 256 bytes long.
     pub fn parse(body: &'a [u8]) -> Result<Self, MessageError> {
@@ -167,6 +171,8 @@ pub struct ParameterStatus<'a> {
 }
 
 impl<'a> ParameterStatus<'a> {
+    /// Parses the body.
+    ///
     /// # Errors
     /// Not exactly two C strings.
     pub fn parse(body: &'a [u8]) -> Result<Self, MessageError> {
@@ -207,6 +213,8 @@ impl TransactionStatus {
 pub struct ReadyForQuery(pub TransactionStatus);
 
 impl ReadyForQuery {
+    /// Parses the body.
+    ///
     /// # Errors
     /// Not exactly one byte, or none of `I`, `T`, `E`.
     #[inline]
@@ -233,6 +241,8 @@ pub struct ErrorFields<'a> {
 }
 
 impl<'a> ErrorFields<'a> {
+    /// Parses the body.
+    ///
     /// # Errors
     /// A field without NUL, no terminator, or bytes behind it.
     pub fn parse(body: &'a [u8]) -> Result<Self, MessageError> {
@@ -304,7 +314,8 @@ impl<'a> NegotiateProtocolVersion<'a> {
     /// Parses the body. The manual calls the first number a minor version, but PostgreSQL sends the whole version (3 in
     /// the upper half). Both are accepted.
     ///
-    /// # Errors Another major version, or strings that do not fit their count.
+    /// # Errors
+    /// Another major version, or strings that do not fit their count.
     pub fn parse(body: &'a [u8]) -> Result<Self, MessageError> {
         let mut reader = Reader::new(body);
         let version = reader.u32()?;
@@ -338,6 +349,8 @@ pub struct NotificationResponse<'a> {
 }
 
 impl<'a> NotificationResponse<'a> {
+    /// Parses the body.
+    ///
     /// # Errors
     /// Not exactly a process id and two C strings.
     pub fn parse(body: &'a [u8]) -> Result<Self, MessageError> {
@@ -362,6 +375,8 @@ pub struct CommandComplete<'a> {
 }
 
 impl<'a> CommandComplete<'a> {
+    /// Parses the body.
+    ///
     /// # Errors
     /// Not exactly one C string.
     #[inline]
@@ -381,6 +396,8 @@ pub struct DataRow<'a> {
 }
 
 impl<'a> DataRow<'a> {
+    /// Parses the body.
+    ///
     /// # Errors
     /// The lengths do not add up to the body (PostgreSQL manual, 55.7).
     pub fn parse(body: &'a [u8]) -> Result<Self, MessageError> {

@@ -33,7 +33,8 @@ pub enum EncodeError {
 
 /// Returns the length word of a message whose body has parts of these lengths: 4 plus their sum.
 ///
-/// # Errors [`EncodeError::TooLong`] if the sum does not fit into the signed 32 bits of the protocol.
+/// # Errors
+/// [`EncodeError::TooLong`] if the sum does not fit into the signed 32 bits of the protocol.
 pub fn checked_len(parts: impl Iterator<Item = usize>) -> Result<i32, EncodeError> {
     let mut total: usize = 4;
     for part in parts {

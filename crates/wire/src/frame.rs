@@ -116,8 +116,9 @@ pub enum FrameError {
 
 /// Reads the header at the start of `buf`. `Ok(None)` means fewer than [`HEADER_LEN`] bytes.
 ///
-/// # Errors Fails if the tag is unknown for that side, or the length is outside PostgreSQL's own limits. The check
-/// comes before the body arrives, so a hostile length costs no memory.
+/// # Errors
+/// Fails if the tag is unknown for that side, or the length is outside PostgreSQL's own limits. The check comes before
+/// the body arrives, so a hostile length costs no memory.
 #[inline]
 pub fn header(buf: &[u8], side: Side) -> Result<Option<Header>, FrameError> {
     let Some(&[tag, a, b, c, d]) = buf.first_chunk::<HEADER_LEN>() else {
@@ -133,7 +134,8 @@ pub fn header(buf: &[u8], side: Side) -> Result<Option<Header>, FrameError> {
 
 /// Reads the message at the start of `buf`. `Ok(None)` means that it is incomplete.
 ///
-/// # Errors Same as [`header`].
+/// # Errors
+/// Same as [`header`].
 #[inline]
 pub fn frame(buf: &[u8], side: Side) -> Result<Option<Frame<'_>>, FrameError> {
     let Some(header) = header(buf, side)? else {

@@ -52,6 +52,8 @@ pub struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
+    /// Parses the body.
+    ///
     /// # Errors
     /// No NUL, or bytes behind it.
     #[inline]
@@ -75,6 +77,8 @@ pub struct Parse<'a> {
 }
 
 impl<'a> Parse<'a> {
+    /// Parses the body.
+    ///
     /// # Errors
     /// A string without NUL, or a name above [`NAME_LEN_MAX`].
     #[inline]
@@ -130,6 +134,8 @@ pub struct Bind<'a> {
 }
 
 impl<'a> Bind<'a> {
+    /// Parses the body.
+    ///
     /// # Errors
     /// A name without NUL or above [`NAME_LEN_MAX`].
     #[inline]
@@ -215,6 +221,8 @@ pub struct Describe<'a> {
 }
 
 impl<'a> Describe<'a> {
+    /// Parses the body.
+    ///
     /// # Errors
     /// An unknown kind, no NUL, or bytes behind it.
     #[inline]
@@ -234,6 +242,8 @@ pub struct Close<'a> {
 }
 
 impl<'a> Close<'a> {
+    /// Parses the body.
+    ///
     /// # Errors
     /// An unknown kind, no NUL, or bytes behind it.
     #[inline]
@@ -253,6 +263,8 @@ pub struct Execute<'a> {
 }
 
 impl<'a> Execute<'a> {
+    /// Parses the body.
+    ///
     /// # Errors
     /// No NUL, no count, or bytes behind it.
     #[inline]
@@ -275,7 +287,8 @@ pub struct Password<'a> {
 impl<'a> Password<'a> {
     /// Accepts any body.
     ///
-    /// # Errors Never fails; returns a result like the other views.
+    /// # Errors
+    /// Never fails; returns a result like the other views.
     #[inline]
     pub const fn parse(body: &'a [u8]) -> Result<Self, MessageError> {
         Ok(Self { body })
@@ -283,7 +296,8 @@ impl<'a> Password<'a> {
 
     /// Returns the password of a PasswordMessage, without its NUL. It may be empty.
     ///
-    /// # Errors The body is not exactly one C string.
+    /// # Errors
+    /// The body is not exactly one C string.
     pub fn password(self) -> Result<&'a [u8], MessageError> {
         match split_cstr(self.body) {
             Some((password, [])) => Ok(password),
@@ -311,6 +325,8 @@ pub struct SaslInitialResponse<'a> {
 }
 
 impl<'a> SaslInitialResponse<'a> {
+    /// Parses the body.
+    ///
     /// # Errors
     /// No NUL, a length that is not -1 and not that of the remaining bytes.
     pub fn parse(body: &'a [u8]) -> Result<Self, MessageError> {

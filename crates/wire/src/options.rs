@@ -41,7 +41,8 @@ pub enum OptionsError {
 /// Accepted are `-c name=value`, `-cname=value` and `--name=value`. PostgreSQL has further switches for debugging
 /// (`-d`, `-S`, `-f` …). A pooler could not replay them on another server, so it refuses them by name.
 ///
-/// # Errors Returns the first word that is not a setting.
+/// # Errors
+/// Returns the first word that is not a setting.
 pub fn parse(options: &[u8]) -> Result<Vec<Setting>, OptionsError> {
     let mut words = Words { rest: options };
     let mut settings = Vec::new();

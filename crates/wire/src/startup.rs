@@ -171,7 +171,8 @@ pub enum StartupError {
 
 /// Reads the opening message at the start of `buf`. Returns it with its length; `Ok(None)` means that it is incomplete.
 ///
-/// # Errors [`StartupError`]. Length and version are checked as soon as their bytes have arrived.
+/// # Errors
+/// [`StartupError`]. Length and version are checked as soon as their bytes have arrived.
 pub fn startup(buf: &[u8]) -> Result<Option<(Startup<'_>, usize)>, StartupError> {
     let Some((len, after_len)) = buf.split_first_chunk::<4>() else {
         return Ok(None);

@@ -1,7 +1,7 @@
 //! Recognises client requests that contain nothing but LISTEN and UNLISTEN.
 //!
-//! Such a request is a Query with any number of these statements, or a single statement sent as one batch of the
-//! extended protocol up to its Sync. Everything else goes to a server.
+//! Such a request is a Query with any number of these statements. In the extended protocol, it is a single statement,
+//! sent as one batch up to its Sync. Everything else goes to a server.
 
 use std::sync::Arc;
 

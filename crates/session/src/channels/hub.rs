@@ -280,7 +280,8 @@ impl Hub {
 
     /// Processes bytes from the server. Returns the number of bytes consumed.
     ///
-    /// # Errors Fails on a protocol violation; the connection is then unusable.
+    /// # Errors
+    /// Fails on a protocol violation; the connection is then unusable.
     pub fn handle(&mut self, input: &[u8]) -> Result<usize, HubFault> {
         let mut at = 0;
         while let Some(frame) = frame(input.get(at..).unwrap_or_default(), Side::Backend)? {

@@ -40,7 +40,8 @@ pub struct Mail {
 impl Mail {
     /// Adds one notification. All its subscribers share the bytes.
     ///
-    /// # Errors Returns the limit that the notification would exceed, and adds nothing.
+    /// # Errors
+    /// Returns the limit that the notification would exceed, and adds nothing.
     pub fn push(&mut self, message: &Arc<[u8]>, limits: Limits) -> Result<(), Overflow> {
         let bytes = self.bytes + message.len();
         if self.messages.len() >= limits.count {

@@ -29,7 +29,8 @@ impl Work<'_, '_> {
 
     /// True if the error interrupts a required request of ours, which will be sent again.
     ///
-    /// # Errors Fails if a required request has failed for another reason, or too often.
+    /// # Errors
+    /// Fails if a required request has failed for another reason, or too often.
     pub(super) fn is_interrupted(&mut self, body: &[u8]) -> Result<bool, ServerFault> {
         let server = &mut *self.server;
         let (is_dying, is_tolerant) = (server.dying, server.tolerant);

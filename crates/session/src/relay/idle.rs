@@ -1,4 +1,4 @@
-//! Handles input of a client that has no server: answers what needs none, and tells when a lease is needed.
+//! Handles input of a client that has no server: answers what needs none, and reports when a lease is needed.
 
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
@@ -37,7 +37,8 @@ pub struct Idle {
 /// nothing to flush. A lone Sync is answered here: outside a transaction its reply is always "idle". So is a batch that
 /// only prepares or closes known statements.
 ///
-/// # Errors Fails on a message that PostgreSQL would not accept either.
+/// # Errors
+/// Fails on a message that PostgreSQL would not accept either.
 pub fn idle(
     lobby: &mut Lobby<'_>,
     input: &[u8],

@@ -68,8 +68,9 @@ pub enum ServerFault {
 
 /// Passes replies of a server on to the client, as far as they are complete.
 ///
-/// # Errors Fails if the server's messages cannot be attributed; the server then never becomes free again. Bytes
-/// written to `to_client` by then are valid.
+/// # Errors
+/// Fails if the server's messages cannot be attributed; the server then never becomes free again. Bytes written to
+/// `to_client` by then are valid.
 pub fn replies(
     client: &mut Client,
     server: &mut Server,
@@ -720,7 +721,8 @@ impl Work<'_, '_> {
 
     /// Handles an error in the extended protocol: the server answers nothing up to the next Sync.
     ///
-    /// # Errors Fails if a fence failed for another reason than an interrupt.
+    /// # Errors
+    /// Fails if a fence failed for another reason than an interrupt.
     fn skip(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
         let mut skipped = self.server.queue.skip_to_sync();
         let is_fence = skipped

@@ -58,7 +58,8 @@ pub struct StatementCounts {
 /// does not know. [`requests`] accepts no input until the server has confirmed the settings ([settings
 /// fence](../../../docs/internals/decisions/settings-fence.md)).
 ///
-/// # Errors Fails if a setting cannot be sent because it contains a NUL.
+/// # Errors
+/// Fails if a setting cannot be sent because it contains a NUL.
 pub fn begin(
     client: &mut Client,
     server: &mut Server,
@@ -71,7 +72,8 @@ pub fn begin(
 /// Starts a lease like [`begin`], if [`requests`] follows for the same write. Where PostgreSQL skips the client's first
 /// batch if the settings fail, the settings are sent in that write too.
 ///
-/// # Errors Same as [`begin`].
+/// # Errors
+/// Same as [`begin`].
 pub fn begin_in_front(
     client: &mut Client,
     server: &mut Server,
@@ -201,7 +203,8 @@ pub(super) fn tell_but_reset(client: &mut Client, server: &Server, to_client: &m
 ///
 /// `to_server` gets the bytes for the server, `to_client` the replies that need no server.
 ///
-/// # Errors Fails on a message that PostgreSQL would not accept either. Earlier messages stay passed on.
+/// # Errors
+/// Fails on a message that PostgreSQL would not accept either. Earlier messages stay passed on.
 pub fn requests(
     link: &mut Link<'_>,
     input: &[u8],

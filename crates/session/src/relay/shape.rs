@@ -1,8 +1,8 @@
 //! Checks that a statement takes and returns the same types on every server as when the client prepared it.
 //!
-//! PostgreSQL guarantees this: parameter types never change, and if tables changed so that a prepared statement would
+//! PostgreSQL guarantees this. Parameter types never change. If tables changed so that a prepared statement would
 //! return other columns, it refuses (`cached plan must not change result type`). A server that prepares the same text
-//! after such a change cannot know what clients rely on. So Weir has each of its Parses described and compares the
+//! after such a change cannot know what clients rely on. So Weir has each of its own Parses described and compares the
 //! result.
 
 use std::hash::{DefaultHasher, Hasher};

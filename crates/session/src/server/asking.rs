@@ -16,7 +16,8 @@ impl Server {
     /// Sends a question about the database to a free server. All session settings are reset first. An error in answer
     /// to the question itself is ignored.
     ///
-    /// # Errors Fails if `sql` contains a NUL or is longer than PostgreSQL accepts.
+    /// # Errors
+    /// Fails if `sql` contains a NUL or is longer than PostgreSQL accepts.
     pub fn ask_apart(&mut self, sql: &str, out: &mut Vec<u8>) -> Result<(), encode::EncodeError> {
         let reset = self.settings.statements_to(&Settings::default());
         if !reset.is_empty() {

@@ -69,8 +69,8 @@ impl PartialEq for ByMeaning {
 
 impl Eq for ByMeaning {}
 
-/// Statements of one worker, see the module documentation. Bounded by what clients and servers refer to: unused entries are
-/// swept.
+/// Statements of one worker, see the module documentation. Bounded by what clients and servers refer to: unused entries
+/// are swept.
 #[derive(Debug)]
 pub struct Registry {
     known: HashSet<ByMeaning>,

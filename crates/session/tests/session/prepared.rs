@@ -209,7 +209,7 @@ fn an_unnamed_statement_that_comes_often_keeps_its_plan() {
     assert_eq!(wire.asks(&say().run("").sync()), "B E S");
 }
 
-// --- what a server loses, by its own words ---
+// --- lost statements, with replies written by hand ---
 
 /// A client and a server whose messages are written by hand.
 pub(crate) struct Wire {
@@ -385,7 +385,7 @@ fn cor_16_a_loss_is_not_forgotten_by_a_batch_that_fails() {
     assert_eq!(asked, "Pweir_2 Bweir_2 E S");
 }
 
-// --- what is said again ---
+// --- batches that are sent again ---
 
 #[test]
 fn cor_16_a_new_parse_never_meets_an_old_copy() {
@@ -588,7 +588,7 @@ fn cor_14_a_name_that_is_not_of_the_protocol_is_deallocated_by_the_server() {
     assert_eq!(wire.asks(&other), "P B E S");
 }
 
-// --- what clients were told ---
+// --- columns that clients know ---
 
 const PARAMETERS: &[u8] = b"t\0\0\0\x06\0\0";
 

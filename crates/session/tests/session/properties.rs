@@ -19,7 +19,7 @@ use weir_wire::encode;
 
 use crate::pooler::{Pooler, rules};
 
-// === What clients do ===
+// === Scripts of clients ===
 
 const NAMES: [&str; 4] = ["", "a", "b", "c"];
 
@@ -276,7 +276,7 @@ fn play(ops: &[Op], mut writer: Writer) -> Script {
     writer.finish()
 }
 
-// === What happens to it ===
+// === Runs of scripts ===
 
 #[derive(Debug)]
 struct Run {

@@ -18,26 +18,26 @@ fn empty(buf: &mut Vec<u8>, tag: u8) -> Result<(), EncodeError> {
     message(buf, tag, |_| Ok(()))
 }
 
-/// AuthenticationOk.
+/// Appends AuthenticationOk.
 ///
 /// # Errors
-/// None in practice.
+/// Never fails in practice.
 pub fn authentication_ok(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
     message(buf, tag::AUTHENTICATION, |body| body.u32(0))
 }
 
-/// AuthenticationCleartextPassword.
+/// Appends AuthenticationCleartextPassword.
 ///
 /// # Errors
-/// None in practice.
+/// Never fails in practice.
 pub fn authentication_cleartext(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
     message(buf, tag::AUTHENTICATION, |body| body.u32(3))
 }
 
-/// AuthenticationMD5Password.
+/// Appends AuthenticationMD5Password.
 ///
 /// # Errors
-/// None in practice.
+/// Never fails in practice.
 pub fn authentication_md5(buf: &mut Vec<u8>, salt: [u8; 4]) -> Result<(), EncodeError> {
     message(buf, tag::AUTHENTICATION, |body| {
         body.u32(5)?;
@@ -45,7 +45,7 @@ pub fn authentication_md5(buf: &mut Vec<u8>, salt: [u8; 4]) -> Result<(), Encode
     })
 }
 
-/// AuthenticationSASL with the mechanisms offered, the preferred one first.
+/// Appends AuthenticationSASL with the mechanisms offered, the preferred one first.
 ///
 /// # Errors
 /// An empty name or a NUL in one, or more than 30,000 bytes.
@@ -59,7 +59,7 @@ pub fn authentication_sasl(buf: &mut Vec<u8>, mechanisms: &[&[u8]]) -> Result<()
     })
 }
 
-/// AuthenticationSASLContinue.
+/// Appends AuthenticationSASLContinue.
 ///
 /// # Errors
 /// More than 30,000 bytes.
@@ -70,7 +70,7 @@ pub fn authentication_sasl_continue(buf: &mut Vec<u8>, data: &[u8]) -> Result<()
     })
 }
 
-/// AuthenticationSASLFinal.
+/// Appends AuthenticationSASLFinal.
 ///
 /// # Errors
 /// More than 30,000 bytes.
@@ -81,7 +81,7 @@ pub fn authentication_sasl_final(buf: &mut Vec<u8>, data: &[u8]) -> Result<(), E
     })
 }
 
-/// BackendKeyData. A client of protocol 3.0 understands a key of 4 bytes only.
+/// Appends BackendKeyData. A client of protocol 3.0 understands a key of 4 bytes only.
 ///
 /// # Errors
 /// A key that is not 4 to 256 bytes long.
@@ -95,7 +95,7 @@ pub fn backend_key_data(buf: &mut Vec<u8>, pid: u32, key: &[u8]) -> Result<(), E
     })
 }
 
-/// ParameterStatus.
+/// Appends ParameterStatus.
 ///
 /// # Errors
 /// A NUL in name or value, or more than 30,000 bytes.
@@ -106,17 +106,17 @@ pub fn parameter_status(buf: &mut Vec<u8>, name: &[u8], value: &[u8]) -> Result<
     })
 }
 
-/// ReadyForQuery.
+/// Appends ReadyForQuery.
 ///
 /// # Errors
-/// None in practice.
+/// Never fails in practice.
 pub fn ready_for_query(buf: &mut Vec<u8>, status: TransactionStatus) -> Result<(), EncodeError> {
     message(buf, tag::READY_FOR_QUERY, |body| {
         body.bytes(&[status.to_u8()])
     })
 }
 
-/// ErrorResponse from field codes and values, in the order given.
+/// Appends ErrorResponse from field codes and values, in the order given.
 ///
 /// # Errors
 /// A field code of zero, or a NUL in a value.
@@ -124,7 +124,7 @@ pub fn error_response(buf: &mut Vec<u8>, fields: &[(u8, &[u8])]) -> Result<(), E
     message(buf, tag::ERROR_RESPONSE, |body| write_fields(body, fields))
 }
 
-/// NoticeResponse from field codes and values, in the order given.
+/// Appends NoticeResponse from field codes and values, in the order given.
 ///
 /// # Errors
 /// A field code of zero, or a NUL in a value.
@@ -245,10 +245,11 @@ impl<'a> ErrorReport<'a> {
     }
 }
 
-/// NegotiateProtocolVersion with the newest supported minor version of protocol 3 and the unknown options. Like
+/// Appends NegotiateProtocolVersion with the newest supported minor version of protocol 3 and the unknown options. Like
 /// PostgreSQL, sends the whole version as the number.
 ///
-/// # Errors A NUL in an option, or more than 30,000 bytes.
+/// # Errors
+/// A NUL in an option, or more than 30,000 bytes.
 pub fn negotiate_protocol_version(
     buf: &mut Vec<u8>,
     newest_minor: u16,
@@ -271,7 +272,7 @@ pub fn negotiate_protocol_version(
     })
 }
 
-/// CommandComplete.
+/// Appends CommandComplete.
 ///
 /// # Errors
 /// A NUL in the tag, or more than 30,000 bytes.
@@ -279,50 +280,50 @@ pub fn command_complete(buf: &mut Vec<u8>, command_tag: &[u8]) -> Result<(), Enc
     message(buf, tag::COMMAND_COMPLETE, |body| body.cstr(command_tag))
 }
 
-/// EmptyQueryResponse.
+/// Appends EmptyQueryResponse.
 ///
 /// # Errors
-/// None in practice.
+/// Never fails in practice.
 pub fn empty_query_response(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
     empty(buf, tag::EMPTY_QUERY_RESPONSE)
 }
 
-/// ParseComplete.
+/// Appends ParseComplete.
 ///
 /// # Errors
-/// None in practice.
+/// Never fails in practice.
 pub fn parse_complete(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
     empty(buf, tag::PARSE_COMPLETE)
 }
 
-/// BindComplete.
+/// Appends BindComplete.
 ///
 /// # Errors
-/// None in practice.
+/// Never fails in practice.
 pub fn bind_complete(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
     empty(buf, tag::BIND_COMPLETE)
 }
 
-/// CloseComplete.
+/// Appends CloseComplete.
 ///
 /// # Errors
-/// None in practice.
+/// Never fails in practice.
 pub fn close_complete(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
     empty(buf, tag::CLOSE_COMPLETE)
 }
 
-/// NoData.
+/// Appends NoData.
 ///
 /// # Errors
-/// None in practice.
+/// Never fails in practice.
 pub fn no_data(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
     empty(buf, tag::NO_DATA)
 }
 
-/// PortalSuspended.
+/// Appends PortalSuspended.
 ///
 /// # Errors
-/// None in practice.
+/// Never fails in practice.
 pub fn portal_suspended(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
     empty(buf, tag::PORTAL_SUSPENDED)
 }
@@ -368,7 +369,7 @@ impl Format {
     }
 }
 
-/// RowDescription, every column in text format.
+/// Appends RowDescription, every column in text format.
 ///
 /// # Errors
 /// A NUL in a name, or more than 32,767 columns.
@@ -376,9 +377,10 @@ pub fn row_description(buf: &mut Vec<u8>, columns: &[Column<'_>]) -> Result<(), 
     row_description_in(buf, columns, |_| Format::Text)
 }
 
-/// RowDescription, with the format of each column by its place, from 0.
+/// Appends RowDescription, with the format of each column by its place, from 0.
 ///
-/// # Errors Same as [`row_description`].
+/// # Errors
+/// Same as [`row_description`].
 pub fn row_description_in(
     buf: &mut Vec<u8>,
     columns: &[Column<'_>],
@@ -400,7 +402,7 @@ pub fn row_description_in(
     })
 }
 
-/// DataRow; `None` is NULL.
+/// Appends DataRow; `None` is NULL.
 ///
 /// # Errors
 /// More than 32,767 columns, or a row of 1 GiB.
@@ -421,15 +423,15 @@ pub fn data_row(buf: &mut Vec<u8>, values: &[Option<&[u8]>]) -> Result<(), Encod
     })
 }
 
-/// ParameterDescription of a statement without parameters.
+/// Appends ParameterDescription of a statement without parameters.
 ///
 /// # Errors
-/// None in practice.
+/// Never fails in practice.
 pub fn no_parameters(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
     message(buf, tag::PARAMETER_DESCRIPTION, |body| body.i16(0))
 }
 
-/// NotificationResponse.
+/// Appends NotificationResponse.
 ///
 /// # Errors
 /// A NUL in channel or payload, or a message of 1 GiB.

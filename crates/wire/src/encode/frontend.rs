@@ -19,7 +19,7 @@ fn message(
     tagged(buf, Side::Frontend, tag, 0, write)
 }
 
-/// StartupMessage.
+/// Appends StartupMessage.
 ///
 /// # Errors
 /// An empty name, a NUL in a name or value, or more bytes than PostgreSQL accepts.
@@ -38,23 +38,23 @@ pub fn startup(
     })
 }
 
-/// SSLRequest.
+/// Appends SSLRequest.
 ///
 /// # Errors
-/// None in practice.
+/// Never fails in practice.
 pub fn ssl_request(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
     untagged(buf, STARTUP_MAX, |body| body.u32(SSL_REQUEST_CODE))
 }
 
-/// GSSENCRequest.
+/// Appends GSSENCRequest.
 ///
 /// # Errors
-/// None in practice.
+/// Never fails in practice.
 pub fn gssenc_request(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
     untagged(buf, STARTUP_MAX, |body| body.u32(GSSENC_REQUEST_CODE))
 }
 
-/// CancelRequest.
+/// Appends CancelRequest.
 ///
 /// # Errors
 /// A key that is not 4 to 256 bytes long.
@@ -69,7 +69,7 @@ pub fn cancel_request(buf: &mut Vec<u8>, pid: u32, key: &[u8]) -> Result<(), Enc
     })
 }
 
-/// Query.
+/// Appends Query.
 ///
 /// # Errors
 /// A NUL in the text, or a text of 1 GiB.
@@ -77,7 +77,7 @@ pub fn query(buf: &mut Vec<u8>, sql: &[u8]) -> Result<(), EncodeError> {
     message(buf, tag::QUERY, |body| body.cstr(sql))
 }
 
-/// Parse; `rest` is the count of parameter types and their oids, as received.
+/// Appends Parse; `rest` is the count of parameter types and their oids, as received.
 ///
 /// # Errors
 /// A NUL in a string, or a message of 1 GiB.
@@ -89,8 +89,8 @@ pub fn parse(buf: &mut Vec<u8>, name: &[u8], sql: &[u8], rest: &[u8]) -> Result<
     })
 }
 
-/// Start of a Parse: tag, length and name. `sql_and_rest_len` bytes must follow: the SQL with its NUL and the parameter
-/// types.
+/// Appends the start of a Parse: tag, length and name. `sql_and_rest_len` bytes must follow: the SQL with its NUL and
+/// the parameter types.
 ///
 /// # Errors
 /// A NUL in the name, or a message that would be longer than PostgreSQL accepts.
@@ -104,7 +104,7 @@ pub fn parse_head(
     })
 }
 
-/// Bind with names of ours; `rest` is everything behind the names, as received.
+/// Appends Bind with names of ours; `rest` is everything behind the names, as received.
 ///
 /// # Errors
 /// A NUL in a name, or a message of 1 GiB.
@@ -121,7 +121,7 @@ pub fn bind_renamed(
     })
 }
 
-/// Start of a Bind: tag, length and names. `rest_len` bytes must follow.
+/// Appends the start of a Bind: tag, length and names. `rest_len` bytes must follow.
 ///
 /// # Errors
 /// A NUL in a name, or a message that would be longer than PostgreSQL accepts.
@@ -137,7 +137,7 @@ pub fn bind_head(
     })
 }
 
-/// Describe.
+/// Appends Describe.
 ///
 /// # Errors
 /// A NUL in the name, or a name of 10,000 bytes.
@@ -148,7 +148,7 @@ pub fn describe(buf: &mut Vec<u8>, kind: Kind, name: &[u8]) -> Result<(), Encode
     })
 }
 
-/// Close.
+/// Appends Close.
 ///
 /// # Errors
 /// A NUL in the name, or a name of 10,000 bytes.
@@ -159,7 +159,7 @@ pub fn close(buf: &mut Vec<u8>, kind: Kind, name: &[u8]) -> Result<(), EncodeErr
     })
 }
 
-/// Execute; `max_rows` of 0 means all.
+/// Appends Execute; `max_rows` of 0 means all.
 ///
 /// # Errors
 /// A NUL in the name, or a name of 10,000 bytes.
@@ -170,31 +170,31 @@ pub fn execute(buf: &mut Vec<u8>, portal: &[u8], max_rows: i32) -> Result<(), En
     })
 }
 
-/// Sync.
+/// Appends Sync.
 ///
 /// # Errors
-/// None in practice.
+/// Never fails in practice.
 pub fn sync(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
     message(buf, tag::SYNC, |_| Ok(()))
 }
 
-/// Flush.
+/// Appends Flush.
 ///
 /// # Errors
-/// None in practice.
+/// Never fails in practice.
 pub fn flush(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
     message(buf, tag::FLUSH, |_| Ok(()))
 }
 
-/// Terminate.
+/// Appends Terminate.
 ///
 /// # Errors
-/// None in practice.
+/// Never fails in practice.
 pub fn terminate(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
     message(buf, tag::TERMINATE, |_| Ok(()))
 }
 
-/// PasswordMessage with a password in clear text or an MD5 answer.
+/// Appends PasswordMessage with a password in clear text or an MD5 answer.
 ///
 /// # Errors
 /// A NUL in the password, or more than 65,535 bytes.
@@ -202,7 +202,7 @@ pub fn password(buf: &mut Vec<u8>, password: &[u8]) -> Result<(), EncodeError> {
     message(buf, tag::PASSWORD, |body| body.cstr(password))
 }
 
-/// SASLInitialResponse.
+/// Appends SASLInitialResponse.
 ///
 /// # Errors
 /// A NUL in the mechanism, or more than 65,535 bytes.
@@ -223,7 +223,7 @@ pub fn sasl_initial(
     })
 }
 
-/// SASLResponse.
+/// Appends SASLResponse.
 ///
 /// # Errors
 /// More than 65,535 bytes.
@@ -231,7 +231,7 @@ pub fn sasl_response(buf: &mut Vec<u8>, data: &[u8]) -> Result<(), EncodeError> 
     message(buf, tag::PASSWORD, |body| body.bytes(data))
 }
 
-/// CopyFail with the reason.
+/// Appends CopyFail with the reason.
 ///
 /// # Errors
 /// A NUL in the reason, or 10,000 bytes.
@@ -239,15 +239,15 @@ pub fn copy_fail(buf: &mut Vec<u8>, reason: &[u8]) -> Result<(), EncodeError> {
     message(buf, tag::COPY_FAIL, |body| body.cstr(reason))
 }
 
-/// CopyDone; the same bytes in both directions.
+/// Appends CopyDone; the same bytes in both directions.
 ///
 /// # Errors
-/// None in practice.
+/// Never fails in practice.
 pub fn copy_done(buf: &mut Vec<u8>) -> Result<(), EncodeError> {
     message(buf, tag::COPY_DONE, |_| Ok(()))
 }
 
-/// CopyData; the same bytes in both directions.
+/// Appends CopyData; the same bytes in both directions.
 ///
 /// # Errors
 /// A message of 1 GiB.

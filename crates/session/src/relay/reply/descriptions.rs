@@ -10,8 +10,9 @@ use crate::relay::shape;
 impl Work<'_, '_> {
     /// Records the columns of the statement, if the front entry is a Describe of one.
     ///
-    /// # Errors Fails if a statement prepared under the client's own name returns other columns than the client relies
-    /// on. Its request is already in flight, and the server does not know that it should refuse.
+    /// # Errors
+    /// Fails if a statement prepared under the client's own name returns other columns than the client relies on. Its
+    /// request is already in flight, and the server does not know that it should refuse.
     pub(super) fn described(&mut self, shape: Option<u64>) -> Result<(), ServerFault> {
         if let Some((Kind::Describe, Duty::Swallow)) = self.duty()
             && let Some(renamed) = self

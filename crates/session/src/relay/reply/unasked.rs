@@ -13,7 +13,7 @@ use crate::settings::{Settings, is_settable};
 impl Work<'_, '_> {
     /// Handles a notification from the leased server. If the client is subscribed to its channel through the hub, it
     /// gets the notification from there. In a notification of its own, the server's process id is replaced by the one
-    /// the client knows: no other client uses the server while it listens for this client.
+    /// the client knows. No other client uses the server while it listens for this client.
     pub(super) fn notified(&mut self, body: &[u8]) -> Verdict {
         let Ok(told) = backend::NotificationResponse::parse(body) else {
             return Verdict::Keep;

@@ -345,8 +345,8 @@ fn spoils(reason: Reason) -> bool {
 }
 
 /// Returns the effects assumed for a long text of which only the beginning has arrived. A text that begins like most
-/// long ones is taken for data with little SQL around it, so only state that the server can report is asked for. Any
-/// other text may set what the server cannot report.
+/// long ones is taken for data with little SQL around it: only state that the server can report is asked for. Any other
+/// text may set what the server cannot report.
 fn unseen(beginning: &[u8]) -> Arc<Effects> {
     let begins_with = |word: &[u8]| {
         let text = beginning.trim_ascii_start();

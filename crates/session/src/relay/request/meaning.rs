@@ -224,7 +224,7 @@ impl Work<'_, '_, '_, '_> {
     }
 
     /// Returns a copy with the parameter types of the client's own Parse, and not older than that Parse. `None` if the
-    /// server must first say that the columns are the same.
+    /// server must first confirm that the columns are the same.
     fn copy(
         &mut self,
         name: &Arc<[u8]>,

@@ -469,7 +469,7 @@ mod tests {
         client.remember(b"p".as_slice().into(), known, Parsed::known(1));
         let begin = query("BEGIN");
         let list = query("SELECT * FROM pg_prepared_statements");
-        // The server must first say if a transaction block is open.
+        // A reply must first show if a transaction block is open.
         let told = sent(&mut client, &mut server, &[begin, list.clone()]);
         assert_eq!(told, ["Q BEGIN"]);
         server.queue.pop().unwrap();

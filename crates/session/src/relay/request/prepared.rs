@@ -316,8 +316,9 @@ impl Work<'_, '_, '_, '_> {
         self.bind_deallocate(portal, name, meaning)
     }
 
-    /// Returns true, and starts to keep the batch, if the next message is the first in it to use a statement and the
-    /// batch is its own transaction. If that message fails because of a statement of ours, the batch can be sent again.
+    /// Returns true if the next message is the first in its batch to use a statement, and the batch is its own
+    /// transaction. From then on the batch is kept: if that message fails because of a statement of ours, it can be
+    /// sent again.
     fn begins_batch(&mut self) -> bool {
         let server = &mut *self.link.server;
         let is_first = server.bound == 0 && !server.repeat.is_open() && server.queue.only_names();

@@ -29,7 +29,7 @@ impl Link<'_> {
 
 impl Work<'_, '_, '_, '_> {
     /// Discards sequence values of other clients, or outdated ones of the client itself, for a client whose application
-    /// reads them. A statement may read them without a trace in its text. The same is done for a client that keeps its
+    /// reads them. A statement may read them without a trace in its text. Does the same for a client that keeps its
     /// server for any reason: it may read in a later transaction, when it has values of its own.
     #[inline]
     pub(super) fn discard_sequences_for_readers(&mut self) {
@@ -57,9 +57,10 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    /// Discards the session's sequence values, unless the client may have values of its own on this lease: it has done
-    /// nothing here but BEGIN, or nothing that advances a sequence in earlier transactions. Not in a failed
-    /// transaction, which reads nothing and would refuse the request.
+    /// Discards the session's sequence values if none of them can be the client's own. That is the case if the client
+    /// has done nothing on this lease but BEGIN. It is also the case at the beginning of a transaction, if the client
+    /// has advanced no sequence on this lease. A failed transaction is left alone: it reads nothing and would refuse
+    /// the request.
     fn discard_sequences(&mut self) {
         let server = &mut *self.link.server;
         let can_run = server.status() != TransactionStatus::Failed && server.queue.is_plain();
