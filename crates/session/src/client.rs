@@ -167,7 +167,7 @@ pub struct Client {
     /// Boxed: most clients prepare nothing.
     unnamed: Option<Box<Unnamed>>,
     pub(crate) settings: Arc<Settings>,
-    /// Those of these settings that the meaning of its statements depends on.
+    /// Settings that the meaning of the client's statements depends on.
     pub(crate) planned: Planned,
     /// Unnamed statement and portals that deallocate names, once the client has used such a statement.
     pub(crate) deallocating: Option<Box<Deallocating>>,

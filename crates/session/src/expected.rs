@@ -105,9 +105,9 @@ impl Undo {
 /// A statement name that was replaced. Errors that contain our name must show the client's instead.
 #[derive(Debug, Clone)]
 pub struct Renamed {
-    /// Statement, by whose name the server knows it.
+    /// Statement whose name the server knows.
     pub ours: Arc<Statement>,
-    /// Name by which the client knows it.
+    /// Name that the client knows.
     pub theirs: Arc<[u8]>,
 }
 
@@ -144,9 +144,9 @@ pub struct Expected {
 pub(crate) struct Required {
     /// SQL text, kept to be sent again.
     pub sql: Box<str>,
-    /// Number of times the server has interrupted it.
+    /// Number of times the server has interrupted the request.
     pub interrupted: u8,
-    /// True if the server has just interrupted it, so that it must be sent again.
+    /// True if the server has just interrupted the request, which must be sent again.
     pub is_due: bool,
 }
 

@@ -27,8 +27,8 @@ mod asking;
 /// Maximum number of error codes that wait to be counted; the caller takes them after each receive.
 pub const ERRORS_MAX: usize = 64;
 
-/// Errors that interrupt a statement without being its fault. Causes are a cancel request that came late or from
-/// another client (also for a timeout that an earlier client set), and `lock_timeout`.
+/// Errors that interrupt a statement without being its fault. Causes are a cancel request that came late or was meant
+/// for other work, a timeout that an earlier client set, and `lock_timeout`.
 pub(crate) const INTERRUPTS: [SqlState; 2] =
     [SqlState::QUERY_CANCELED, SqlState::LOCK_NOT_AVAILABLE];
 
@@ -174,7 +174,7 @@ pub(crate) struct Comparison {
 pub(crate) enum Discard {
     /// The server has been asked to answer now.
     Asked,
-    /// The server has completed it.
+    /// The server has completed the DISCARD ALL.
     Done,
     #[default]
     None,
@@ -349,7 +349,7 @@ impl Server {
             return false;
         }
         if self.status != TransactionStatus::Idle {
-            // Sent again if it is interrupted too. Cannot fail to encode: a constant text fits.
+            // The ROLLBACK is sent again if it is interrupted too. Cannot fail to encode: a constant text fits.
             let _ = self.ask_for("ROLLBACK", Duty::Try, out);
             return false;
         }

@@ -57,9 +57,9 @@ pub struct Statement {
     pub name: Box<[u8]>,
     /// The Parse message after the name: text, NUL, number of parameter types, their oids.
     pub body: Box<[u8]>,
-    /// Context of its meaning. `None` if that is unknown, so the statement is not shared.
+    /// Context of the statement's meaning. `None` if that is unknown, so the statement is not shared.
     context: Option<Arc<Context>>,
-    /// Era of [`Proven`] in which a server accepted it; 0 if none has.
+    /// Era of [`Proven`] in which a server accepted the statement; 0 if none has.
     proven_in: AtomicU64,
     /// True if a later Parse of the text got another description: new Parses then get another statement. Clients that
     /// have this one keep it.
@@ -69,24 +69,25 @@ pub struct Statement {
     /// True if the statement was made for one client whose Parse got another description. It has the id and name of the
     /// original until [`Registry::version`] replaces it, and is never sent to a server.
     is_apart: bool,
-    /// True if it may return rows, always with the same columns (otherwise PostgreSQL refuses it).
+    /// True if the statement may return rows, always with the same columns (otherwise PostgreSQL refuses it).
     pub(crate) returns_rows: bool,
-    /// True if a server must describe its parameters or columns.
+    /// True if a server must describe the statement's parameters or columns.
     needs_description: bool,
-    /// Name that it deallocates.
+    /// Name that the statement deallocates.
     pub(crate) deallocates: Option<Box<[u8]>>,
-    /// True if a Parse of it sends notices, which every client must get.
+    /// True if a Parse of the statement causes notices, which every client must get.
     talks: AtomicBool,
-    /// Number of times clients have prepared it without a name.
+    /// Number of times clients have prepared the statement without a name.
     unnamed: AtomicU32,
-    /// True if running it may change settings that affect planning, for the rest of its transaction.
+    /// True if running the statement may change settings that affect planning, for the rest of its transaction.
     pub(crate) plans_locally: bool,
-    /// Effects of running it, with the generation of the catalogue they were judged by; set when it is first bound.
+    /// Effects of running the statement, with the generation of the catalogue they were judged by; set when it is first
+    /// bound.
     effects: OnceLock<(u64, Option<Arc<Effects>>)>,
 }
 
 impl Statement {
-    /// Records that a client prepares it without a name. Returns the number of times so far.
+    /// Records that a client prepares the statement without a name. Returns the number of times so far.
     pub(crate) fn came_unnamed(&self) -> u32 {
         let count = self.unnamed.load(Relaxed).saturating_add(1);
         self.unnamed.store(count, Relaxed);
@@ -99,7 +100,7 @@ impl Statement {
         parts.next().unwrap_or_default()
     }
 
-    /// Returns the effects of running it, by the judge's present knowledge.
+    /// Returns the effects of running the statement, by the judge's present knowledge.
     pub(crate) fn effects(&self, judge: &mut Judge) -> Option<Arc<Effects>> {
         let generation = judge.generation();
         let (known, effects) = self
@@ -144,31 +145,32 @@ impl Statement {
         mine.is_some_and(|mine| Arc::ptr_eq(mine, context) || mine.lasts_in(context))
     }
 
-    /// Returns the context of its meaning; `None` if it belongs to one client.
+    /// Returns the context of the statement's meaning; `None` if the statement belongs to one client.
     pub(crate) fn context(&self) -> Option<&Arc<Context>> {
         self.context.as_ref()
     }
 
-    /// Returns the context in which to prepare its text again for a client in this one: its own, if that still applies.
+    /// Returns the context in which to prepare the text again for a client in this one: the statement's own, if that
+    /// still applies.
     pub(crate) fn context_in<'c>(&'c self, context: &'c Arc<Context>) -> &'c Arc<Context> {
         let mine = self.context.as_ref();
         mine.filter(|mine| mine.lasts_in(context))
             .unwrap_or(context)
     }
 
-    /// Returns the statements that set the settings its literals must be read by, and those that set the client's
+    /// Returns the SQL that sets the settings the literals must be read by, and those that set the client's
     /// again.
     pub(crate) fn literals(&self, client: &Settings) -> (Vec<String>, Vec<String>) {
         let context = self.context.as_ref();
         context.map_or_else(Default::default, |context| context.literals(client))
     }
 
-    /// Returns the settings that its meaning depends on; `None` if they are unknown.
+    /// Returns the settings that the statement's meaning depends on; `None` if they are unknown.
     pub(crate) fn context_settings(&self) -> Option<Vec<(String, String)>> {
         self.context.as_ref().map(|context| context.pairs())
     }
 
-    /// True if it belongs to one client.
+    /// True if the statement belongs to one client.
     pub(crate) fn is_private(&self) -> bool {
         self.context.is_none()
     }
@@ -218,12 +220,12 @@ impl Statement {
         apart
     }
 
-    /// True if [`Registry::version`] must replace it before it is used.
+    /// True if [`Registry::version`] must replace the statement before its use.
     pub(crate) fn is_apart(&self) -> bool {
         self.is_apart
     }
 
-    /// Retires it: new Parses of the text get another statement.
+    /// Retires the statement: new Parses of the text get another statement.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Relaxed);
     }
@@ -254,7 +256,7 @@ impl Statement {
         context.map_or(0, |context| context.proven.now())
     }
 
-    /// Records that a server of the pool has prepared it with these settings, and so would again.
+    /// Records that a server of the pool has prepared the statement with these settings, and so would again.
     pub(crate) fn prove(&self) {
         let Some(context) = self.context.as_ref().filter(|_| !self.talks()) else {
             return;
@@ -265,24 +267,24 @@ impl Statement {
         }
     }
 
-    /// Records that a Parse of it has sent a notice.
+    /// Records that a Parse of the statement has caused a notice.
     pub(crate) fn has_talked(&self) {
         self.talks.store(true, Relaxed);
     }
 
-    /// True if only a server can answer a Parse of it.
+    /// True if only a server can answer a Parse of the statement.
     pub(crate) fn talks(&self) -> bool {
         self.talks.load(Relaxed)
     }
 
-    /// Records that a server of the pool has refused it; its tables may be gone.
+    /// Records that a server of the pool has refused the statement; its tables may be gone.
     pub(crate) fn disprove(&self) {
         let Some(context) = &self.context else { return };
         self.proven_in.store(0, Relaxed);
         context.proven.remove(context, &self.body);
     }
 
-    /// True if a server of the pool has prepared it, so that the next Parse of it needs no server.
+    /// True if a server of the pool has prepared the statement, so that its next Parse needs no server.
     pub(crate) fn is_proven(&self) -> bool {
         let Some(context) = &self.context else {
             return false;

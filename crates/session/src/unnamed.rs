@@ -22,7 +22,7 @@ struct Definition {
     serial: u64,
     body: Vec<u8>,
     effects: Option<Arc<Effects>>,
-    /// Named statement of ours that stands in for it (`prepare_unnamed_after`).
+    /// Named statement of ours that stands in for the unnamed one (`prepare_unnamed_after`).
     stand_in: Option<Arc<Statement>>,
     /// True if the stand-in was used since the client prepared the statement.
     is_used: bool,

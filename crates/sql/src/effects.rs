@@ -46,12 +46,13 @@ pub enum Resets {
 pub struct Return {
     /// End of the statement in its text, in bytes: its `;` or the end of the text.
     pub end: usize,
-    /// Number of statements before it in the text that begin with SET or RESET. Exactly these are answered by the tag
+    /// Number of statements before this one in the text that begin with SET or RESET. Exactly these are answered by the
+    /// tag
     /// `SET`, `RESET` or `SET CONSTRAINTS`.
     pub nth: usize,
     /// Settings concerned.
     pub resets: Resets,
-    /// True if they return only until the end of the transaction: `SET LOCAL x TO DEFAULT`.
+    /// True if the settings return only until the end of the transaction: `SET LOCAL x TO DEFAULT`.
     pub is_local: bool,
 }
 
@@ -109,24 +110,24 @@ pub struct Effects {
     /// True if the text uses prepared statements by name (PREPARE, EXECUTE, DEALLOCATE). The protocol's statements
     /// share these names.
     pub names: bool,
-    /// True if it reads `pg_prepared_statements`; `names` is then set too.
+    /// True if the text reads `pg_prepared_statements`; `names` is then set too.
     pub lists_statements: bool,
     /// Use of sequences.
     pub sequences: Sequences,
     /// Every statement in order, if all are LISTEN or UNLISTEN; otherwise empty.
     pub channels: Vec<Channel>,
-    /// True if it asks for the session's channels.
+    /// True if the text asks for the session's channels.
     pub lists_channels: bool,
-    /// Every UNLISTEN in it, in order; empty if that depends on how the text is read.
+    /// Every UNLISTEN in the text, in order; empty if that depends on how the text is read.
     pub unlistens: Vec<Channel>,
-    /// True if it may end a pin.
+    /// True if the text may end a pin.
     pub frees: bool,
-    /// True if its result depends on what the session has done before, also for other clients. It then needs a server
+    /// True if the result depends on what the session has done before, also for other clients. It then needs a server
     /// that no other client has used.
     pub wants_new: bool,
-    /// True if it names views or functions of session statistics, where its client expects its own activity.
+    /// True if the text names views or functions of session statistics, where its client expects its own activity.
     pub reads_statistics: bool,
-    /// Code that it defines and that may change a session.
+    /// Code that the text defines and that may change a session.
     pub defines: Vec<Definition>,
     /// Number of statements in the text; more if one contains others (CREATE RULE, BEGIN ATOMIC).
     pub statements: usize,

@@ -25,7 +25,7 @@ pub(crate) struct Statement {
     pub(crate) is_exact: bool,
     /// True if the statement begins with SET or RESET.
     pub(crate) sets: bool,
-    /// Effects of code that it runs or defines, which a tree does not show.
+    /// Effects of code that the statement runs or defines, which a tree does not show.
     pub(crate) code: Effects,
 }
 
@@ -62,15 +62,16 @@ pub(crate) fn statement(
 /// Code that a statement runs or defines.
 #[derive(Default)]
 struct Code {
-    /// Effects of the objects that it uses, and of the code in it.
+    /// Effects of the objects that the statement uses, and of the code in it.
     effects: Effects,
     /// Constants of DO and CREATE FUNCTION that may be code.
     texts: Vec<Vec<u8>>,
     language: Option<Vec<u8>>,
-    /// Names of the objects that it defines. `awaits_name` is true while the last name is incomplete or yet to come.
+    /// Names of the objects that the statement defines. `awaits_name` is true while the last name is incomplete or yet
+    /// to come.
     names: Vec<Box<[u8]>>,
     awaits_name: bool,
-    /// True if it defines functions, or objects with unknown code.
+    /// True if the statement defines functions, or objects with unknown code.
     defines: bool,
 }
 

@@ -41,7 +41,7 @@ pub enum Event {
         lane: usize,
         /// The complete message.
         message: Arc<[u8]>,
-        /// Clients that receive it.
+        /// Clients that receive the message.
         to: Seats,
     },
     /// The client's request succeeded.

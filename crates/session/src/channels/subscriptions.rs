@@ -172,8 +172,8 @@ impl Subscriptions {
         self.heard.clear();
     }
 
-    /// Records that the client's own server has run an UNLISTEN. The server runs the UNLISTENs sent to it in order. One
-    /// that the text did not show is not among them.
+    /// Records that the client's own server has run an UNLISTEN. The server runs the UNLISTENs sent to it in order. An
+    /// UNLISTEN that the text did not show is not among them.
     pub(crate) fn has_unlistened(&mut self) {
         self.run.extend(self.asked.pop_front());
     }

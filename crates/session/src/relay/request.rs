@@ -48,7 +48,7 @@ pub struct Taken {
 pub struct StatementCounts {
     /// Number of the client's Parse messages for named statements.
     pub client_parses: u32,
-    /// Number of Parse messages sent to the server for them.
+    /// Number of Parse messages sent to the server for named statements.
     pub server_parses: u32,
     /// Number of the client's Bind messages.
     pub binds: u32,

@@ -71,7 +71,7 @@ pub(crate) struct Context {
     pub(super) proven: Arc<Proven>,
     /// Names and values, each followed by a NUL; no name or value contains one.
     pub(super) settings: Box<[u8]>,
-    /// Those of them that are read again whenever PostgreSQL replans.
+    /// Settings among these that are read again whenever PostgreSQL replans.
     lasting: Box<[u8]>,
     /// Those by which literals are read.
     literal: Settings,

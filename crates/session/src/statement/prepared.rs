@@ -34,10 +34,10 @@ struct Held {
 /// State of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Copy {
-    /// Time of the pool's clock at which its Parse was sent; 0 if unknown, so it may be older than any other.
+    /// Time of the pool's clock at which the copy's Parse was sent; 0 if unknown, so it may be older than any other.
     pub parsed_at: u64,
-    /// True if the server has confirmed that it takes and returns what its statement does. Until then, only the client
-    /// that sent the Parse may use it.
+    /// True if the server has confirmed that the copy takes and returns what its statement does. Until then, only the
+    /// client that sent the Parse may use it.
     pub is_described: bool,
 }
 
@@ -53,9 +53,9 @@ struct Coming {
 /// Presence of a statement on a server by the time of the next message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// The server will not have it.
+    /// The server will not have the statement.
     Absent,
-    /// The server will have it, unless that message is skipped as well.
+    /// The server will have the statement, unless that message is skipped as well.
     Held,
     /// An unanswered batch decides.
     Unsure,

@@ -52,7 +52,7 @@ pub(super) struct Graph {
 #[derive(Debug, Default)]
 struct Node {
     effects: Effects,
-    /// Words of its code that may be names.
+    /// Words of the object's code that may be names.
     words: Vec<Box<[u8]>>,
     /// Nodes that use this one.
     users: Vec<usize>,

@@ -125,7 +125,7 @@ const NAMES: &str = "SELECT 'N', kind || oid, relname::text, '', '' \
     UNION ALL SELECT 'N', 't' || oid, typname::text, '', '' FROM pg_type WHERE typtype = 'd' AND oid >= {own}";
 
 /// Returns the query for definitions that directly call a function which changes the session, or that read the list of
-/// prepared statements. These objects are PostgreSQL's own, so no dependency on them is recorded.
+/// prepared statements. These functions and the list are PostgreSQL's own, so no dependency on them is recorded.
 fn direct() -> String {
     let names: Vec<_> = crate::functions::that_change()
         .chain(["pg_prepared_statement"])

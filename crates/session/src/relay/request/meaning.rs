@@ -27,7 +27,7 @@ pub(super) enum Meaning {
     AsItIs,
     /// The server must first describe the statement; the message has to wait.
     Open,
-    /// A name of ours replaces it. The server has that statement by the time of the message.
+    /// A name of ours replaces the client's. The server has that statement by the time of the message.
     Ours {
         renamed: Renamed,
         /// See [`Expected::is_fresh`].

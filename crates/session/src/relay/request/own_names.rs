@@ -291,7 +291,7 @@ impl Work<'_, '_, '_, '_> {
         let undo = Undo::Owned(Arc::clone(&name), Arc::clone(&statement), true);
         self.expect(Expected::new(Kind::Parse, Duty::Swallow).with_undo(undo));
         if statement.needs_description() {
-            // Its columns are compared with those that the client relies on.
+            // The statement's columns are compared with those that the client relies on.
             match self.link.client.own_names.as_mut().filter(|_| !is_used) {
                 Some(own) => drop(own.unchecked.insert(key(&name).into(), statement)),
                 None => self.describe_own(statement, name, Duty::Swallow),
