@@ -81,8 +81,6 @@ enum What {
     Flush,
     /// UNLISTEN a channel that has no subscribers left.
     Forget(Channel),
-    /// LISTEN to the channel of lease marks.
-    Leases,
     /// UNLISTEN the channel of lease marks.
     NoLeases,
     Request(Request),
@@ -114,7 +112,7 @@ pub struct Hub {
     /// Queries that the server has not answered, oldest first.
     asked: VecDeque<Asked>,
     is_up: bool,
-    /// True if the server listens for lease marks, or has been asked to: as long as there is a channel.
+    /// True if the server has confirmed that it listens for lease marks. It does so as long as there is a channel.
     hears_leases: bool,
     /// Error in answer to the oldest query.
     error: Option<Box<[u8]>>,
@@ -144,12 +142,6 @@ impl Hub {
         }
         if let Request::Listen(channel) = &request {
             self.channels.entry(Arc::clone(channel)).or_default().coming += 1;
-            if !std::mem::replace(&mut self.hears_leases, true) {
-                self.ask(Asked {
-                    seat: None,
-                    what: What::Leases,
-                });
-            }
         }
         self.askers.insert(seat);
         self.ask(Asked {
@@ -324,9 +316,15 @@ impl Hub {
         }
         let mut sql = Vec::new();
         match &asked.what {
-            What::Request(Request::Listen(channel)) => statement("LISTEN", channel, &mut sql),
+            What::Request(Request::Listen(channel)) => {
+                // In one text, so that no client listens without the marks that tell its own notifications.
+                if !self.hears_leases {
+                    statement("LISTEN", LEASES, &mut sql);
+                    sql.push(b';');
+                }
+                statement("LISTEN", channel, &mut sql);
+            }
             What::Forget(channel) => statement("UNLISTEN", channel, &mut sql),
-            What::Leases => statement("LISTEN", LEASES, &mut sql),
             What::NoLeases => statement("UNLISTEN", LEASES, &mut sql),
             // An empty query: its answer follows every notification committed before.
             What::Check | What::Flush | What::Request(_) => {}
@@ -407,6 +405,7 @@ impl Hub {
         }
         match (&request, seat) {
             (Request::Listen(channel), _) => {
+                self.hears_leases |= error.is_none();
                 self.answer_listen(channel, seat.filter(|_| error.is_none()), error.is_none());
                 if let (Some(seat), Some(error)) = (seat, error) {
                     self.events.push_back(Event::Refused(seat, error));
@@ -462,21 +461,15 @@ impl Hub {
         }
         let dropped = self.channels.remove(channel);
         let is_last = self.channels.is_empty();
-        if is_last {
-            self.hears_leases = false;
-        }
         if !self.is_up {
-            if is_last {
-                // Only the LISTEN for lease marks can be left here.
-                self.waiting.clear();
-            }
             return;
         }
+        let has_marks = is_last && std::mem::take(&mut self.hears_leases);
         let mut forget = |what| self.ask(Asked { seat: None, what });
         if dropped.is_some_and(|listeners| listeners.is_listened) {
             forget(What::Forget(Arc::clone(channel)));
         }
-        if is_last {
+        if has_marks {
             forget(What::NoLeases);
         }
     }

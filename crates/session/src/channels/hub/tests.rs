@@ -7,6 +7,9 @@ use super::*;
 
 mod model;
 
+/// SQL in front of a LISTEN until lease marks are heard.
+const MARKS: &str = "LISTEN \"weir_lease\";";
+
 fn seat(id: u64) -> Seat {
     Seat {
         lane: usize::try_from(id % 2).unwrap(),
@@ -42,12 +45,13 @@ fn all_sent(hub: &mut Hub) -> Vec<String> {
 
 /// Returns the texts without those about lease marks, which are treated as answered.
 fn sent(hub: &mut Hub) -> Vec<String> {
-    let mut found = all_sent(hub);
-    let about_marks = |text: &String| text.ends_with("LISTEN \"weir_lease\"");
-    let is_mark = |what: &What| matches!(what, What::Leases | What::NoLeases);
-    hub.asked.retain(|asked| !is_mark(&asked.what));
-    found.retain(|text| !about_marks(text));
-    found
+    hub.asked
+        .retain(|asked| !matches!(asked.what, What::NoLeases));
+    let texts = all_sent(hub).into_iter();
+    let texts = texts.filter(|text| text != "UNLISTEN \"weir_lease\"");
+    texts
+        .map(|text| text.trim_start_matches(MARKS).to_owned())
+        .collect()
 }
 
 fn put(write: impl FnOnce(&mut Vec<u8>) -> Result<(), encode::EncodeError>) -> Vec<u8> {
@@ -250,15 +254,32 @@ fn a_lost_connection_names_everybody_who_listens_or_waits_once() {
     assert_eq!(hear(&mut hub, &answer("LISTEN")), ["done 1"]);
 }
 
+/// A client that listens without them would take its own notifications for those of others.
+#[test]
+fn marks_of_leases_are_asked_for_until_a_listen_succeeds() {
+    let mut hub = Hub::default();
+    hub.request(seat(1), listen("a"));
+    hub.request(seat(3), listen("b"));
+    hub.connected();
+    let both = ["a", "b"].map(|name| format!("{MARKS}LISTEN \"{name}\""));
+    assert_eq!(all_sent(&mut hub), both);
+    let refusal = [error("ERROR"), ready()].concat();
+    assert_eq!(hear(&mut hub, &refusal), ["refused 1"]);
+    hub.request(seat(1), listen("a"));
+    assert_eq!(all_sent(&mut hub), [format!("{MARKS}LISTEN \"a\"")]);
+    assert_eq!(hear(&mut hub, &answer("LISTEN")), ["done 3"]);
+    hub.request(seat(5), listen("c"));
+    assert_eq!(all_sent(&mut hub), ["LISTEN \"c\""]);
+}
+
 #[test]
 fn marks_of_leases_are_heard_as_long_as_anybody_listens() {
     let mut hub = Hub::default();
     hub.request(seat(1), listen("a"));
     hub.connected();
-    let marks = "LISTEN \"weir_lease\"";
-    assert_eq!(all_sent(&mut hub), [marks, "LISTEN \"a\""]);
-    let heard = hear(&mut hub, &[answer("LISTEN"), answer("LISTEN")].concat());
-    assert_eq!(heard, ["done 1"]);
+    let with_marks = format!("{MARKS}LISTEN \"a\"");
+    assert_eq!(all_sent(&mut hub), [with_marks]);
+    assert_eq!(hear(&mut hub, &answer("LISTEN")), ["done 1"]);
     hub.request(seat(3), listen("b"));
     assert_eq!(all_sent(&mut hub), ["LISTEN \"b\""]);
     assert_eq!(hear(&mut hub, &answer("LISTEN")), ["done 3"]);

@@ -159,10 +159,12 @@ impl World {
             return;
         };
         let name = |text: &str| text.trim_matches('"').to_owned();
-        if let Some(channel) = request.strip_prefix("LISTEN ") {
-            self.listened.insert(name(channel));
-        } else if let Some(channel) = request.strip_prefix("UNLISTEN ") {
-            self.listened.remove(&name(channel));
+        for statement in request.split(';') {
+            if let Some(channel) = statement.strip_prefix("LISTEN ") {
+                self.listened.insert(name(channel));
+            } else if let Some(channel) = statement.strip_prefix("UNLISTEN ") {
+                self.listened.remove(&name(channel));
+            }
         }
         self.wire.extend(answer("X"));
     }
