@@ -31,6 +31,27 @@ pub fn messages(mut bytes: &[u8]) -> (Vec<Message<'_>>, &[u8]) {
     (found, bytes)
 }
 
+/// Sorts ParameterStatus messages that follow each other, since their order means nothing: PostgreSQL reports values in the
+/// order in which a session changed them first. The second value is the length up to a last run that may go on.
+#[must_use]
+pub fn sort_reports(bytes: &[u8]) -> (Vec<u8>, usize) {
+    let (found, rest) = messages(bytes);
+    let (mut sorted, mut run) = (Vec::with_capacity(bytes.len()), Vec::new());
+    for message in found {
+        if message.tag == tag::PARAMETER_STATUS {
+            run.push(message.raw);
+            continue;
+        }
+        run.sort_unstable();
+        sorted.extend(run.drain(..).flatten());
+        sorted.extend_from_slice(message.raw);
+    }
+    let settled = sorted.len();
+    sorted.extend(run.drain(..).flatten());
+    sorted.extend_from_slice(rest);
+    (sorted, settled)
+}
+
 /// Formats the messages in one line: type bytes, with the main detail in parentheses.
 ///
 /// `1 2 D(x) C(SELECT 1) E(42601 syntax error) S(TimeZone=UTC) Z(I)`; an incomplete rest appears as `+N bytes`.

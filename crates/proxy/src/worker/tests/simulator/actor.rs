@@ -7,9 +7,9 @@ use weir_session::relay::STREAM_MIN;
 use weir_testkit::backend::{Backend, Database, Output, Sight};
 use weir_testkit::cuts::Dice;
 use weir_testkit::program::{Speaker, Step};
-use weir_testkit::reading::{Message, messages, outline};
+use weir_testkit::reading::{Message, messages, outline, sort_reports};
 use weir_testkit::say::say;
-use weir_wire::backend::{ParameterStatus, TransactionStatus};
+use weir_wire::backend::{ParameterStatus, TransactionStatus, tag};
 use weir_wire::frame::{Side, frame};
 
 use super::super::world::World;
@@ -364,7 +364,21 @@ impl Actor {
 
     fn check_twin(&self, body: &[u8], closed: bool) {
         if self.expected.starts_with(body) {
-            let whole = body.len() == self.expected.len();
+            return self.check_said(body, &self.expected, closed);
+        }
+        let (expected, _) = sort_reports(&self.expected);
+        let (body, settled) = sort_reports(body);
+        let is_so_far = !closed && expected.starts_with(&body[..settled]);
+        // The rest of a last run of reports is still on its way.
+        let is_in_run = is_so_far && body[settled..].starts_with(&[tag::PARAMETER_STATUS]);
+        if !is_in_run {
+            self.check_said(&body, &expected, closed);
+        }
+    }
+
+    fn check_said(&self, body: &[u8], expected: &[u8], closed: bool) {
+        if expected.starts_with(body) {
+            let whole = body.len() == expected.len();
             // In the middle of a message there is no place for an error.
             let torn = !messages(body).1.is_empty();
             let may_end = self.left || torn || (self.twin.is_closed() && whole);
@@ -377,7 +391,7 @@ impl Actor {
         }
         let same = body
             .iter()
-            .zip(&self.expected)
+            .zip(expected)
             .take_while(|(a, b)| a == b)
             .count();
         let error_at = (0..=same).rev().find(|at| is_fatal(&body[*at..], closed));
@@ -388,7 +402,7 @@ impl Actor {
         assert!(whole, "an error inside of a message: {}", self.story(body));
         // Its server's own last word may come right behind the last reply.
         let spoken = !is_fatal(&body[at..], true) || is_last_word(&body[at..]);
-        let idle = at == self.expected.len() && self.twin.is_at_rest();
+        let idle = at == expected.len() && self.twin.is_at_rest();
         // What became of its session is not known, or was lost with the server.
         let lost = self.uncertain || self.is_kept() || !self.twin.holds_nothing();
         let lost = lost || self.cannot_move(&body[at..]);

@@ -5,7 +5,7 @@
 
 use weir_testkit::backend::Sight;
 use weir_testkit::cuts::Dice;
-use weir_testkit::reading::{messages, outline};
+use weir_testkit::reading::{messages, outline, sort_reports};
 use weir_testkit::say::say;
 use weir_wire::backend::TransactionStatus;
 use weir_wire::frame::{Frame, Side, frame};
@@ -121,7 +121,8 @@ impl Actor {
     /// The twin is told what was asked, and of the error that it could not know.
     fn judge(&mut self, pending: &Pending, answer: &[u8], body: &[u8]) {
         let mut imposed = false;
-        let mut rest = answer;
+        let (answer, _) = sort_reports(answer);
+        let mut rest = answer.as_slice();
         let mut request = pending.bytes.as_slice();
         while let Ok(Some(message)) = frame(request, Side::Frontend) {
             request = &request[message.raw.len()..];
@@ -135,14 +136,15 @@ impl Actor {
                 }
                 None => self.twin.converse(message.raw),
             };
-            let same = rest.starts_with(&said);
+            let (sorted, _) = sort_reports(&said);
+            let same = rest.starts_with(&sorted);
             let told = if same { &rest[..said.len()] } else { &[] };
             rest = &rest[told.len()..];
             self.expected.append(&mut said);
             assert!(
                 same,
                 "I-01: {} answers {}: {}",
-                outline(answer),
+                outline(&answer),
                 String::from_utf8_lossy(&pending.bytes),
                 self.story(body)
             );
