@@ -128,6 +128,7 @@ impl<D: Driver> Worker<D> {
 
     /// All that another process has to know of a client; none while it cannot go.
     fn portrait(&mut self, id: ClientId) -> Option<Moved> {
+        let place = self.place_of(id);
         // What was done before, in a loop over clients too, may have ended this one.
         let client = self.clients.get_mut(id)?;
         let is_idle = matches!(client.phase, Phase::Ready)
@@ -145,9 +146,7 @@ impl<D: Driver> Worker<D> {
         }
         let pool = self.pools.must_get(client.pool)?;
         let identity = &client.identity;
-        let cancel_key = self
-            .global
-            .cancel_key(identity.cancel_pid, self.place_of(id))?;
+        let cancel_key = self.global.cancel_key(identity.cancel_pid, place)?;
         Some(Moved {
             user: identity.user.to_string(),
             database: identity.database.to_string(),
