@@ -441,7 +441,7 @@ impl Actor {
         let answered = if self.person.is_exposed {
             self.pending.is_none()
         } else {
-            body == self.expected
+            sort_reports(body).0 == sort_reports(&self.expected).0
         };
         let held = || world.holdings();
         assert!(
