@@ -179,6 +179,8 @@ impl Postgres {
         self.inbox.extend_from_slice(&bytes);
         self.heard += bytes.len();
         if self.stage != Stage::Over && self.peer.is_over() && self.inbox.is_empty() {
+            // Without a Terminate: PostgreSQL ends the session when it finds the connection closed.
+            self.backend.close();
             self.stage = Stage::Over;
             return true;
         }
