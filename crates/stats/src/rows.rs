@@ -437,7 +437,7 @@ impl Snapshot {
         self.cancels += other.cancels;
         self.broken_lookups = self.broken_lookups.max(other.broken_lookups);
         self.dns_names = self.dns_names.max(other.dns_names);
-        self.dns_pending = self.dns_pending.max(other.dns_pending);
+        self.dns_pending += other.dns_pending;
         if self.tls.is_empty() {
             self.tls = other.tls;
         }
@@ -545,6 +545,17 @@ impl Totals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_being_resolved_are_those_of_all_workers() {
+        let part = || Snapshot {
+            dns_pending: 2,
+            ..Snapshot::default()
+        };
+        let mut all = part();
+        all.merge(part());
+        assert_eq!(all.dns_pending, 4);
+    }
 
     #[test]
     fn percentiles_are_of_all_workers_and_of_late() {

@@ -56,7 +56,8 @@ impl<D: Driver> Worker<D> {
             Message::Tasked { question, found } => self.task_done(question, found),
             Message::Describe { to, question } => {
                 let snapshot = Box::new(self.describe());
-                drop(self.post(to, Message::Description { question, snapshot }));
+                // A console waits for it.
+                self.mail(to, Message::Description { question, snapshot });
             }
             Message::Description { question, snapshot } => self.described(question, *snapshot),
         }

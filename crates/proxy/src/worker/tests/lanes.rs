@@ -7,6 +7,7 @@ use weir_testkit::say::say;
 
 use super::world::World;
 use crate::driver::memory::End;
+use crate::mailbox::Message;
 
 #[test]
 fn a_server_that_is_idle_on_one_worker_serves_a_client_of_another() {
@@ -44,6 +45,23 @@ fn cor_22_a_server_that_dies_on_its_way_to_another_worker_loses_no_query() {
         let heard = world.callers[client].heard();
         assert_eq!(heard, "T D(y) C(SELECT 1) Z(I)", "{how:?}");
     }
+}
+
+/// The answer of another worker was dropped, and the console waited for ever.
+#[test]
+fn a_console_is_answered_although_its_workers_mailbox_was_full() {
+    let mut world = World::new(2, "admin_users = ann\nstats_users = ann");
+    let console = world.login_to_console();
+    let home = usize::from(world.workers[0].clients.is_empty());
+    world.callers[console].say(&say().query("SHOW LISTS"));
+    world.callers[console].serve();
+    world.turn(home);
+    let mailbox = world.global.mailbox(home).unwrap();
+    while mailbox.send(Message::Settings).is_ok() {}
+    world.turn(1 - home);
+    world.settle();
+    world.advance(Duration::from_secs(1));
+    assert_eq!(world.callers[console].heard(), "C(1)");
 }
 
 #[test]
