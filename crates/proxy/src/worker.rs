@@ -1,7 +1,7 @@
-//! One worker: a thread with an event loop that owns clients, servers and its lane of every pool.
+//! Worker: a thread with an event loop that owns clients, servers and its lane of every pool.
 //!
-//! Everything happens in [`Worker::turn`]: completions, letters from other threads, timers. Methods are grouped by
-//! what they are about in the files beside this one; none of them waits.
+//! [`Worker::turn`] handles completions, messages from other threads, and timers. The files beside this one group the
+//! methods by subject; no method blocks.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -69,19 +69,19 @@ pub(crate) use roles::Standing;
 use slots::{Client, Phase, Pool, Server};
 use timers::Timers;
 
-/// Bytes of one receive. As much as is there for most traffic; a large result takes several turns.
+/// Bytes of one receive: all pending bytes for most traffic. A large result takes several turns.
 const RECEIVE: usize = 64 * 1024;
 
-/// Between two lines in the log about accepts that fail.
+/// Minimum interval between two log lines about failing accepts.
 const ACCEPT_LOG: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// Completions in a row; then letters and timers have their turn, however much data streams in.
+/// Completions handled in a row. Messages and timers then have their turn, however much data streams in.
 const COMPLETIONS_MAX: usize = 1024;
 
-/// Reused buffers that grew beyond this are given back.
+/// Largest capacity of a reused buffer that is kept. Memory of larger buffers is freed.
 const BUFFER_KEPT: usize = 256 * 1024;
 
-/// See the module's page.
+/// Worker state; see the module documentation.
 pub(crate) struct Worker<D> {
     lane: usize,
     global: Arc<Global>,
@@ -94,12 +94,12 @@ pub(crate) struct Worker<D> {
     pool_index: HashMap<PoolName, PoolId>,
     cancellers: Slots<CancellerId, Canceller>,
     registry: Registry,
-    /// Some pool wants servers to be asked without a reason (`session_state_check`).
+    /// True if a pool wants its servers asked about session state without a reason (`session_state_check`).
     has_checks: bool,
-    /// A database that is not configured any more may still have clients.
+    /// True if a database that is no longer configured may still have clients.
     has_removed: bool,
     timers: Timers,
-    /// The timer of pools that find their size is armed.
+    /// True if the timer of pools that find their own size is armed.
     is_sizing: bool,
     listening: Listening,
     /// Stands in for the client of a server that is being cleaned.
@@ -110,24 +110,24 @@ pub(crate) struct Worker<D> {
     /// Servers to be released after the current event.
     later: VecDeque<ServerId>,
     gathering: HashMap<u64, Gathering>,
-    /// Orders of consoles here that are not done.
+    /// Orders from consoles on this worker that are not done.
     pending: HashMap<u64, orders::Pending>,
-    /// The client of the console that has suspended everything.
+    /// Console client that has suspended everything.
     suspender: Option<ClientId>,
-    /// Since when nothing moves (`SUSPEND`).
+    /// Time since which traffic is suspended (`SUSPEND`).
     suspended_since: Option<Moment>,
     questions: u64,
-    /// Errors that clients got.
+    /// Errors sent to clients.
     errors: Errors,
-    /// Turns of the loop.
+    /// Turns of the event loop.
     turns: u64,
     draining: Option<Shutdown>,
-    /// Since when, if it is by a shutdown and not by an upgrade.
+    /// Start of the drain, if a shutdown and not an upgrade caused it.
     draining_since: Option<Moment>,
-    /// To the process that takes our clients.
+    /// Link to the process that takes over our clients.
     moving: Option<Arc<Link>>,
     finished: bool,
-    /// No line about failing accepts before this.
+    /// Time before which no line about failing accepts is logged.
     quiet_until: Moment,
 }
 
@@ -176,9 +176,10 @@ impl<D: Driver> Worker<D> {
         worker
     }
 
-    /// Runs until it is told to stop and has stopped.
+    /// Runs until the worker is told to stop and has stopped.
     ///
     /// # Errors
+    ///
     /// If the operating system cannot wait for events any more.
     pub(crate) fn run(mut self) -> std::io::Result<()> {
         let mut buffer = vec![0; RECEIVE];
@@ -212,7 +213,8 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
-    /// A panic is a bug of ours; it costs the one connection it happened on, and a line in the log.
+    /// Handles a completion and catches a panic in it. A panic is a bug of ours: it costs the connection that was
+    /// served, and a line in the log.
     fn complete_or_drop(&mut self, completion: Completion, buffer: &[u8]) {
         let owner = completion.owner();
         let outcome = catch_unwind(AssertUnwindSafe(|| self.complete(completion, buffer)));
@@ -220,7 +222,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if cfg!(test) {
-            // A test fails by it, and so does the simulator.
+            // The panic fails the test, and the simulator's run.
             resume_unwind(panic);
         }
         tracing::error!("a bug was hit while {owner:?} was served; its connection is closed");
@@ -296,7 +298,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A backlog is gone: whoever was paused for it goes on.
+    /// Resumes the connections that were paused for a backlog that is now gone.
     fn drained(&mut self, owner: Owner) {
         match owner {
             Owner::Client(id) => {
@@ -329,7 +331,7 @@ impl<D: Driver> Worker<D> {
                     self.driver.resume(client.key);
                 }
                 if let Some(client) = server.lease {
-                    // What was still to be sent to it kept it from being released.
+                    // The backlog kept the server from being released.
                     self.after_replies(client, id);
                 }
             }
@@ -338,7 +340,7 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// Gives a reused buffer back its modest size.
+/// Frees the memory of a reused buffer that has grown beyond [`BUFFER_KEPT`].
 fn trim(buffer: &mut Vec<u8>) {
     if buffer.capacity() > BUFFER_KEPT {
         *buffer = Vec::new();

@@ -1,4 +1,4 @@
-//! Clients of the administration console: one message at a time, the next only when the last is answered.
+//! Clients of the administration console. Each message is handled when the one before it is answered.
 
 use std::collections::hash_map::Entry;
 
@@ -18,15 +18,15 @@ use crate::console::{Role, Step};
 use crate::driver::Driver;
 use crate::mailbox::Message;
 
-/// The console's queries are short; a longer message is refused before it is collected.
+/// Maximum bytes of a console query. A longer message is refused before it is collected.
 const QUERY_MAX: usize = 1024 * 1024 + 16;
 
-/// For what the parts of all workers are collected.
+/// Purpose for which the parts of all workers are collected.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose {
     /// A client of the console.
     Client(ClientId),
-    /// The line of statistics in the log, for a period of so many microseconds.
+    /// The line of statistics in the log, for a period of this many microseconds.
     Log(u64),
 }
 
@@ -63,11 +63,11 @@ impl<D: Driver> Worker<D> {
     pub(super) fn console_input(&mut self, id: ClientId, input: &[u8]) -> usize {
         let mut at = 0;
         loop {
-            // The client may have been ended by its last message.
+            // The last message may have ended the client.
             let Some(client) = self.clients.get(id) else {
                 return input.len();
             };
-            // One that does not read its answers gets no more of them.
+            // A client that does not read its answers gets no more of them.
             if client.blocked || self.owes_answer(id) {
                 return at;
             }
@@ -101,7 +101,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Whether a message of this client waits for its answer.
+    /// True if a message of this client waits for its answer.
     fn owes_answer(&self, id: ClientId) -> bool {
         let is_its = |purpose: Purpose| matches!(purpose, Purpose::Client(client) if client == id);
         self.gathering
@@ -124,14 +124,14 @@ impl<D: Driver> Worker<D> {
             Step::Reply(bytes) => self.send_to_client(id, &bytes),
             Step::Stop(how, bytes) => {
                 self.send_to_client(id, &bytes);
-                // Whoever carries commands out is always listening.
+                // The thread that carries commands out is always listening.
                 let command = crate::console::Command::Shutdown(how);
                 let _ = self.global.commands.try_send(command);
             }
         }
     }
 
-    /// Asks all workers for their part.
+    /// Asks all workers for their part of a snapshot.
     pub(super) fn gather(&mut self, purpose: Purpose) {
         self.questions += 1;
         let question = self.questions;
@@ -180,7 +180,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The answer to the message that a client of the console waits for, if it is still there.
+    /// Sends the answer to the message that a console client waits for, if the client is still connected.
     pub(super) fn answer_console(
         &mut self,
         id: ClientId,
@@ -194,7 +194,7 @@ impl<D: Driver> Worker<D> {
         };
         let bytes = answer(conversation.as_mut());
         self.send_to_client(id, &bytes);
-        // What it sent meanwhile has waited.
+        // Input that the client sent meanwhile has waited.
         self.take_input(id);
     }
 }

@@ -1,4 +1,4 @@
-//! Stopping: no new clients, the ones inside may finish, everything is bounded by `drain_timeout`.
+//! Stopping: no new clients are accepted, present clients may finish, and `drain_timeout` limits everything.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl<D: Driver> Worker<D> {
         if self.moving.is_some() {
             return self.move_if_idle(id);
         }
-        // What was done before, in a loop over clients too, may have ended this one.
+        // An earlier step, such as the end of another client in a loop, may have ended this one.
         let Some(client) = self.clients.get(id) else {
             return;
         };
@@ -69,7 +69,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Ends everybody, now.
+    /// Ends all clients and servers at once.
     pub(super) fn stop_now(&mut self) {
         self.draining = Some(Shutdown::Now);
         let ids: Vec<_> = self.clients.iter().map(|(id, _)| id).collect();
@@ -81,7 +81,7 @@ impl<D: Driver> Worker<D> {
         }
         let ids: Vec<_> = self.servers.iter().map(|(id, _)| id).collect();
         for id in ids {
-            // A pool may have closed it because others were.
+            // The pool may have closed this server because of another one.
             if self.servers.contains(id) {
                 self.close_server(id, "pooler is shutting down");
             }
@@ -89,12 +89,12 @@ impl<D: Driver> Worker<D> {
         self.finished = true;
     }
 
-    /// The last client has left.
+    /// Stops the worker if it is draining and its last client has left.
     pub(super) fn finish_if_drained(&mut self) {
         if self.draining.is_none() || self.finished {
             return;
         }
-        // Administrators who look on are not waited for.
+        // Administrators on the console are not waited for.
         let mut clients = self.clients.iter();
         if clients.any(|(_, client)| !matches!(client.phase, Phase::Console(_))) {
             return;
@@ -102,7 +102,7 @@ impl<D: Driver> Worker<D> {
         if self.is_last_to_go() || self.listening.is_needed() {
             return self.timers.arm(self.now.plus(LOOK), Timer::Drained);
         }
-        // A server that finishes what a client asked for before it left in order is waited for, too.
+        // A server that finishes requests of a client that left in order is waited for, too.
         let working = self
             .servers
             .iter()
@@ -112,7 +112,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Whoever accepts stays for administrators until the others have ended.
+    /// True if this worker has to stay until clients on other workers have ended: lane 0 accepts administrators.
     fn is_last_to_go(&self) -> bool {
         let others = self.global.loads.iter().enumerate();
         let mut others = others.filter(|(lane, _)| *lane != self.lane);

@@ -1,4 +1,4 @@
-//! What a new connection to PostgreSQL begins with: TLS, if it is to have it. The same for servers and for cancels, so
+//! Start of a new connection to PostgreSQL: TLS, if the settings ask for it. Servers and cancels share this code, so
 //! that a cancel is as protected as the query it is for (hazard SEC-04).
 //!
 //! ```text
@@ -28,18 +28,18 @@ use crate::socket::Target;
 use crate::tls::Session;
 use crate::transport::{NoSuchSettings, Outgoing};
 
-/// What a server answered when it was asked for TLS.
+/// Answer of a server to the request for TLS.
 enum Answer {
-    /// It goes on in TLS.
+    /// The server continues in TLS.
     Yes,
-    /// It has none.
+    /// The server has no TLS.
     No,
-    /// Something that cannot be trusted or understood.
+    /// The answer cannot be trusted or understood.
     Strange(&'static str),
 }
 
-/// PostgreSQL manual, 54.2.11: one byte. Whatever comes with it or instead of it came unprotected from anybody, so
-/// nothing of it is used or shown (hazards SEC-02, SEC-03).
+/// Reads the answer to the request for TLS, which is one byte (PostgreSQL manual, 54.2.11). Bytes with it or instead of
+/// it came unprotected and may be from anybody: none of them is used or shown (hazards SEC-02, SEC-03).
 fn answer(bytes: &[u8]) -> Answer {
     match bytes {
         b"S" => Answer::Yes,
@@ -52,7 +52,7 @@ fn answer(bytes: &[u8]) -> Answer {
     }
 }
 
-/// The message that asks for TLS.
+/// Returns the message that asks for TLS.
 fn request() -> Vec<u8> {
     let mut message = Vec::new();
     // Eight bytes.
@@ -60,7 +60,7 @@ fn request() -> Vec<u8> {
     message
 }
 
-/// A handshake with the host behind a target.
+/// Returns a new handshake with the host of a target.
 fn handshake(outgoing: &Outgoing, target: &Target) -> Result<Box<Securing>, TlsFault> {
     Ok(Box::new(Securing::new(outgoing.handshake(target)?)))
 }
@@ -68,7 +68,7 @@ fn handshake(outgoing: &Outgoing, target: &Target) -> Result<Box<Securing>, TlsF
 impl<D: Driver> Worker<D> {
     // --- servers ---
 
-    /// The connection is there: TLS first, if the settings say so.
+    /// Starts TLS or the login on a server connection that has been made.
     pub(super) fn server_connected(&mut self, id: ServerId) {
         if let Some(server) = self.servers.must_get_mut(id) {
             let port = server.facts.target.endpoint().port;
@@ -93,7 +93,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// PgBouncer's line, which says where from if there is an address.
+    /// Writes PgBouncer's line for a new connection; the line names the local address if there is one.
     fn log_connection(&self, id: ServerId) {
         let name = self.server_name(id);
         let local = self.servers.must_get(id).map(|server| &server.facts.local);
@@ -106,7 +106,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// How the pool's settings want this connection protected. Sockets of this machine need nothing.
+    /// Returns the TLS settings of the pool for this connection. Sockets of this machine need none.
     fn outgoing(&self, id: ServerId) -> Result<Option<Arc<Outgoing>>, NoSuchSettings> {
         let server = self.servers.must_get(id).ok_or(NoSuchSettings)?;
         let pool = self.pools.must_get(server.pool).ok_or(NoSuchSettings)?;
@@ -116,7 +116,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A server's answer to the request for TLS.
+    /// Handles a server's answer to the request for TLS.
     pub(super) fn negotiation_input(&mut self, id: ServerId, input: &[u8]) -> usize {
         let Some(server) = self.servers.must_get_mut(id) else {
             return input.len();
@@ -151,7 +151,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A server's handshake is done.
+    /// Notes what protects a server whose handshake is done.
     pub(super) fn server_secured(&mut self, id: ServerId, session: &Session) {
         let Some(server) = self.servers.must_get_mut(id) else {
             return;
@@ -175,7 +175,7 @@ impl<D: Driver> Worker<D> {
 
     // --- cancels ---
 
-    /// The connection for a cancel is there.
+    /// Starts TLS or sends the cancel on a connection that has been made for it.
     pub(super) fn cancel_connected(&mut self, id: CancellerId) {
         let Some(canceller) = self.cancellers.must_get_mut(id) else {
             return;
@@ -190,7 +190,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Bytes for a cancel's connection: only those before the cancel is sent mean something.
+    /// Handles bytes on a cancel's connection. They matter only before the cancel is sent.
     pub(super) fn cancel_received(&mut self, id: CancellerId, input: &[u8]) {
         let Some(canceller) = self.cancellers.must_get_mut(id) else {
             return;
@@ -199,8 +199,8 @@ impl<D: Driver> Worker<D> {
         match (&canceller.carrying, canceller.tls.clone()) {
             (Carrying::Negotiating, Some(outgoing)) => match answer(input) {
                 Answer::Yes => self.secure_cancel(id, &outgoing),
-                // Only a peer may have none: the query's connection to a server has TLS, so this one has it, or is
-                // not made.
+                // Only a cancel to a peer may go without TLS. The query's connection to a server has TLS, so its cancel
+                // has it too, or is not sent.
                 Answer::No if canceller.may_be_plain() && !outgoing.is_required() => {
                     self.send_cancel(id);
                 }

@@ -1,4 +1,4 @@
-//! The clients' side of listening: requests are taken from what they send, notifications reach them between messages.
+//! Clients' side of listening: takes LISTEN and UNLISTEN from their input, and delivers notifications between messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,41 +24,42 @@ use super::{Heard, Leaver, Loss, Wish};
 use crate::driver::Driver;
 use crate::mailbox::Message;
 
-/// Bytes of notifications that are put together for one send.
+/// Bytes of notifications that are combined in one send.
 const SEND_MAX: usize = 256 * 1024;
 
-/// Time for which a client that is told may leave unread more than [`UNREAD_BYTES`].
+/// Time for which a client may leave more than [`UNREAD_BYTES`] unread.
 const UNREAD_MAX: Duration = Duration::from_secs(60);
 
-/// Bytes of notifications that may wait for ever for a client that does not read.
+/// Bytes of notifications that may wait without a time limit for a client that does not read.
 const UNREAD_BYTES: usize = 1024 * 1024;
 
-/// Name of that limit in the error.
+/// Name of the limit [`UNREAD_MAX`] in the error.
 const NOT_READ: &str = "not read for 60 seconds";
 
-/// A client that listens, or is about to.
+/// State of a client that listens or is about to listen.
 #[derive(Default)]
 pub(in super::super) struct Ears {
-    /// The requests that are not answered yet.
+    /// Requests that are not answered yet.
     waiting: Option<Waiting>,
-    /// What it sent is such a request, for when its server has said what it left there.
+    /// True if the client's input is a request to listen or unlisten that waits for its server's answer about session
+    /// state.
     is_next: bool,
-    /// What may not be sent yet.
+    /// Notifications that may not be sent yet.
     pub(super) mail: Mail,
-    /// Since when the client could be told what waits for it, if it read.
+    /// Time since which notifications could be sent if the client read.
     unread_since: Option<Moment>,
-    /// The process of its server, once everything that was said there for others has been heard.
+    /// Process of the client's server, once all notifications that other clients sent there have arrived.
     pub(super) own: Option<u32>,
-    /// It was asked to have everything told before the client's ReadyForQuery.
+    /// True if the listener was asked to deliver everything before the client's ReadyForQuery.
     pub(super) is_flushing: bool,
 }
 
 /// Requests that are carried out one by one and answered together.
 struct Waiting {
     requests: Vec<Request>,
-    /// How many are done.
+    /// Number of requests done.
     done: usize,
-    /// What the answer begins with.
+    /// Bytes that begin the answer.
     before: Vec<u8>,
 }
 
@@ -75,22 +76,22 @@ impl Ears {
         self.mail.bytes() > UNREAD_BYTES && self.unread_since.is_some_and(is_long)
     }
 
-    /// Drops what came while the transaction ran that made this request, as PostgreSQL does. What was there before and has
-    /// not been read since was sent by PostgreSQL.
+    /// Drops the notifications that came while the request's transaction ran, as PostgreSQL does. Keeps them if the
+    /// client has unread notifications from before: PostgreSQL would have sent those.
     fn forget(&mut self, request: &Request) {
         if self.unread_since.is_none() {
             self.mail.forget(request);
         }
     }
 
-    /// Whether its request to listen, or to stop, is not answered yet.
+    /// True if a request to listen or unlisten is not answered yet.
     pub(in super::super) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
     }
 }
 
 impl Client {
-    /// Forgets what is of no use any more.
+    /// Drops subscriptions and listening state that are no longer used.
     pub(super) fn rest_ears(&mut self) {
         let is_unused = |own: &Subscriptions| own.is_empty() && !own.is_owed_ready();
         if self.session.subscriptions().is_some_and(is_unused) {
@@ -106,8 +107,8 @@ impl Client {
 impl<D: Driver> Worker<D> {
     // --- requests ---
 
-    /// Takes a request to listen, or to stop, from what a client without a server sent. Returns how many bytes are dealt
-    /// with; None: it is something else, and for a server.
+    /// Takes a request to listen or unlisten from the input of a client without a server. Returns the number of bytes
+    /// handled, or None if the input is something else and needs a server.
     #[inline]
     pub(in super::super) fn listen_request(&mut self, id: ClientId, input: &[u8]) -> Option<usize> {
         let client = self.clients.must_get_mut(id)?;
@@ -137,9 +138,10 @@ impl<D: Driver> Worker<D> {
         Some(found.consumed)
     }
 
-    /// A client whose server only waits for it, has only prepared something, or is being asked what it left there, sent something. If that is a request
-    /// to listen, or to stop, it needs no server: true if the client has let go of its own. What has to wait for the
-    /// answer first is marked for [`Worker::waits_to_listen`].
+    /// Releases a client's server if the input is a request to listen or unlisten, which needs no server. Applies if
+    /// the server is only kept, has only prepared something, or is being asked about its session state. Returns true if
+    /// the client has released its server. A request that has to wait for the server's answer is marked for
+    /// [`Worker::waits_to_listen`].
     #[inline]
     pub(in super::super) fn lets_go_to_listen(
         &mut self,
@@ -185,7 +187,7 @@ impl<D: Driver> Worker<D> {
         } else if let Some(server) = self.servers.must_get(server_id)
             && !server.session.is_asked_only()
         {
-            // It has begun something that only the client can end.
+            // The server has begun something that only the client can end.
             return false;
         }
         let ears = self.clients.must_get_mut(id).map(|client| &mut client.ears);
@@ -195,7 +197,8 @@ impl<D: Driver> Worker<D> {
         false
     }
 
-    /// Whether what a client sent is a request to listen that its server's answer to a question of ours has to come before.
+    /// True if the client's input is a request to listen or unlisten that has to wait for its server's answer to a
+    /// question of ours.
     #[inline]
     pub(in super::super) fn waits_to_listen(&self, id: ClientId) -> bool {
         let ears = self
@@ -205,7 +208,7 @@ impl<D: Driver> Worker<D> {
         ears.is_some_and(|ears| ears.is_next)
     }
 
-    /// Goes on to the next request that changes anything; behind the last comes the answer.
+    /// Continues with the next request that changes a subscription. The answer follows the last request.
     fn listen(&mut self, id: ClientId, mut waiting: Waiting) {
         let seat = self.seat(id);
         let Some(client) = self.clients.must_get_mut(id) else {
@@ -233,7 +236,7 @@ impl<D: Driver> Worker<D> {
         self.mail_wish(seat, wish);
     }
 
-    /// The answer to requests; `error` is a whole ErrorResponse.
+    /// Sends the answer to a client's requests; `error` is a whole ErrorResponse.
     fn answer_requests(&mut self, id: ClientId, waiting: Waiting, error: Option<&[u8]>) {
         let mut message = waiting.before;
         match error {
@@ -262,11 +265,11 @@ impl<D: Driver> Worker<D> {
         self.send_to_client(id, &message);
     }
 
-    // --- what the connection that listens has to say ---
+    // --- messages from the listening connection ---
 
     pub(in super::super) fn heard(&mut self, heard: Vec<Heard>) {
         self.heard_one();
-        // Clients with new mail: each gets all of it in one send.
+        // Clients with new notifications: each gets all of them in one send.
         let mut told = Vec::new();
         let limits = self.mail_limits();
         for one in heard {
@@ -327,12 +330,12 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The client that a message is for; none if it has left while the message was on its way.
+    /// Returns the client that a message is for. None if the client has left while the message was on its way.
     pub(super) fn seated(&mut self, seat: Seat) -> Option<&mut Client> {
         self.clients.get_mut(seat.client.into())
     }
 
-    /// The request was carried out, or refused with an ErrorResponse of this body.
+    /// Handles the listener's answer to a request: done, or refused with an ErrorResponse of this body.
     fn request_done(&mut self, seat: Seat, refusal: Option<&[u8]>) {
         let Some(client) = self.seated(seat) else {
             return;
@@ -356,7 +359,7 @@ impl<D: Driver> Worker<D> {
         if self.draining.is_some() {
             self.close_if_idle(seat.client.into());
         }
-        // What it has sent meanwhile.
+        // Input that the client has sent meanwhile.
         self.take_input(seat.client.into());
     }
 
@@ -375,7 +378,7 @@ impl<D: Driver> Worker<D> {
             });
             client.session.drop_subscriptions();
             if self.is_in_a_message(seat.client.into()) {
-                // Nothing can be said in the middle of one.
+                // No error can be sent in the middle of a message.
                 self.remove_client(seat.client.into(), Leaving::Lost, "listening server lost");
                 continue;
             }
@@ -394,7 +397,7 @@ impl<D: Driver> Worker<D> {
 
     // --- delivery ---
 
-    /// Puts a notification into a client's queue; true if it is the first there.
+    /// Puts a notification into a client's queue. True if it is the first there.
     fn keep_mail(
         &mut self,
         seat: Seat,
@@ -403,7 +406,7 @@ impl<D: Driver> Worker<D> {
         limits: Limits,
     ) -> bool {
         let now = self.now;
-        // It may have stopped to listen while this was on its way.
+        // The client may have stopped listening while the notification was on its way.
         let listens = |client: &mut Client| {
             let subscriptions = client.session.subscriptions();
             subscriptions.is_some_and(|own| own.contains(channel))
@@ -423,7 +426,7 @@ impl<D: Driver> Worker<D> {
                 return false;
             }
             match ears.mail.push(message, limits) {
-                // With more than this one in it, there is something that will have it sent.
+                // If more notifications are queued, an event that sends them is already due.
                 Ok(()) => return ears.mail.len() == 1,
                 Err(Overflow::Bytes) if is_second => {
                     self.end_full(seat.client.into(), "listen_queue_bytes")
@@ -431,14 +434,14 @@ impl<D: Driver> Worker<D> {
                 Err(Overflow::Count) if is_second => {
                     self.end_full(seat.client.into(), "listen_queue_size")
                 }
-                // Perhaps it can be told at once.
+                // The client may take the queued notifications now.
                 Err(_) => self.deliver_mail(seat.client.into()),
             }
         }
         false
     }
 
-    /// One notification more than may wait: the client would miss it, so it is ended. `limit` is what it hit.
+    /// Ends a client whose queue is full: it would miss a notification. `limit` names the limit.
     fn end_full(&mut self, id: ClientId, limit: &'static str) {
         let fault = Fault::ListenQueueFull(limit);
         let pool = self.clients.must_get(id).map(|client| client.pool);
@@ -451,11 +454,11 @@ impl<D: Driver> Worker<D> {
         self.fail_client(id, &fault);
     }
 
-    /// Sends a client the notifications that wait for it, if this is a moment at which PostgreSQL could: between
-    /// messages, outside of a transaction.
+    /// Sends a client its waiting notifications, if PostgreSQL could send them now: between messages, outside a
+    /// transaction.
     #[inline]
     pub(in super::super) fn deliver_mail(&mut self, id: ClientId) {
-        // What came before may have ended the client.
+        // An earlier step may have ended the client.
         let Some(client) = self.clients.get(id) else {
             return;
         };
@@ -487,12 +490,12 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Sends a client everything that waits for it.
+    /// Sends a client all waiting notifications.
     pub(super) fn send_mail(&mut self, id: ClientId) {
         self.send_some_mail(id, true);
     }
 
-    /// Sends a client what waits for it: all of it, or as much as it takes.
+    /// Sends a client its waiting notifications: all of them, or as many as its socket takes.
     fn send_some_mail(&mut self, id: ClientId, all: bool) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
@@ -518,7 +521,7 @@ impl<D: Driver> Worker<D> {
         self.answers = messages;
     }
 
-    /// Whether a client's server is in the middle of a message to it.
+    /// True if a client's server is in the middle of a message to the client.
     fn is_in_a_message(&self, id: ClientId) -> bool {
         let server = self.clients.must_get(id).and_then(|client| client.lease);
         let server = server.and_then(|server| self.servers.must_get(server));
@@ -527,12 +530,12 @@ impl<D: Driver> Worker<D> {
 
     // --- the end ---
 
-    /// After replies to a client that listens: what it has stopped to hear on a server of its own, it stops to hear here;
-    /// and what waits for it is sent if it may be.
+    /// Follows the replies to a listening client: ends the subscriptions that it ended on its own server, and sends
+    /// waiting notifications if allowed.
     #[inline]
     pub(in super::super) fn after_hearing(&mut self, id: ClientId) {
         let listens = |client: &Client| client.ears.is_some();
-        // Its replies may have ended the client.
+        // The replies may have ended the client.
         if self.clients.get(id).is_some_and(listens) {
             self.end_unlistened(id);
             self.deliver_mail(id);
@@ -541,7 +544,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// What waited for the answer of the client's server is looked at again.
+    /// Handles the input that waited for an answer of the client's server.
     fn take_next(&mut self, id: ClientId) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
@@ -584,7 +587,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A client leaves.
+    /// Ends the subscriptions of a client that leaves.
     pub(in super::super) fn stop_listening(&mut self, id: ClientId, client: &mut Client) {
         if client.ears.take().is_some() {
             self.mail_end(id, client.pool, None);
@@ -605,7 +608,7 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// Whether names and payloads are the same bytes to this client as to the connection that listens, whose encoding is
+/// True if names and payloads are the same bytes for this client as on the listening connection, whose encoding is
 /// UTF-8. Databases in SQL_ASCII convert nothing. A client with another encoding gets a server of its own.
 fn is_in_listening_encoding(client: &Client) -> bool {
     let reported = client.session.reported();
@@ -614,10 +617,10 @@ fn is_in_listening_encoding(client: &Client) -> bool {
         || reported.get("server_encoding") == Some("SQL_ASCII")
 }
 
-/// An ErrorResponse of this body.
+/// Returns an ErrorResponse with this body.
 fn as_it_was(body: &[u8]) -> Vec<u8> {
     let mut message = vec![weir_wire::backend::tag::ERROR_RESPONSE];
-    // It came in a message of that length.
+    // The body came in a message of that length.
     let length = u32::try_from(body.len() + 4).unwrap_or(u32::MAX);
     message.extend_from_slice(&length.to_be_bytes());
     message.extend_from_slice(body);

@@ -1,6 +1,7 @@
-//! A client that listens hears what was said before its ReadyForQuery, its own included, as it would from PostgreSQL: the
-//! ReadyForQuery waits until the connection that listens has told everything that was committed by then, and the client
-//! keeps its server for so long, so that nobody else speaks there.
+//! Order of notifications and replies. As in PostgreSQL, a listening client receives notifications sent before its
+//! ReadyForQuery, its own included. So the ReadyForQuery waits until the listening connection has delivered everything
+//! that was committed by then. The client keeps its server meanwhile, so that no other client sends notifications
+//! there.
 
 use std::sync::Arc;
 
@@ -17,8 +18,9 @@ use crate::driver::Driver;
 use crate::mailbox::Message;
 
 impl Client {
-    /// It gets a server: what is said there is its own, unless another client has used it last. Then there is a mark to
-    /// wait for ([`Worker::leased`]).
+    /// Notes which server process the client gets. Notifications from this process are the client's own, unless another
+    /// client used the server last. In that case [`Worker::leased`] sets the process once earlier notifications have
+    /// arrived.
     #[inline]
     pub(in super::super) fn takes_over(&mut self, server: &Server) {
         if let Some(ears) = self.ears.as_deref_mut() {
@@ -27,7 +29,8 @@ impl Client {
         }
     }
 
-    /// The same notification with the number that the client takes for its own, if that is whose it is.
+    /// Returns a copy of the notification that shows the client its own process number. None if the client did not send
+    /// it.
     pub(super) fn own_notification(&self, message: &[u8]) -> Option<Arc<[u8]>> {
         let own = self.ears.as_ref()?.own.filter(|_| self.lease.is_some())?;
         let frame = frame(message, Side::Backend).ok()??;
@@ -43,7 +46,7 @@ impl Client {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Asks for all that was said to be told, if a client's ReadyForQuery waits for that.
+    /// Requests delivery of all notifications sent so far, if a client's ReadyForQuery waits for them.
     pub(super) fn flush_if_behind(&mut self, id: ClientId) {
         let seat = self.seat(id);
         let Some(client) = self.clients.must_get_mut(id) else {
@@ -56,7 +59,7 @@ impl<D: Driver> Worker<D> {
         if std::mem::replace(&mut ears.is_flushing, true) {
             return;
         }
-        // What its server says next is not read before.
+        // The server's next bytes are not read until then.
         if let Some(server) = client
             .lease
             .and_then(|server| self.servers.must_get(server))
@@ -66,7 +69,7 @@ impl<D: Driver> Worker<D> {
         self.mail_wish(seat, Wish::Flush);
     }
 
-    /// Everything has been told.
+    /// Continues with a client's ReadyForQuery: all notifications before it have arrived.
     pub(super) fn flushed(&mut self, seat: Seat) {
         let Some(client) = self.seated(seat) else {
             return;
@@ -89,11 +92,11 @@ impl<D: Driver> Worker<D> {
         {
             self.driver.resume(server.key);
         }
-        // Its ReadyForQuery, and what has come behind it.
+        // The ReadyForQuery, and the bytes behind it.
         self.server_received(server_id, &[]);
     }
 
-    /// Everything that others have said on a client's server has been heard.
+    /// Marks notifications from a client's server as its own: those that other clients sent there have arrived.
     pub(super) fn leased(&mut self, seat: Seat, pid: u32) {
         let Some(client) = self.seated(seat) else {
             return;
@@ -113,7 +116,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Where a client is, for the listener.
+    /// Returns where a client is, for the listener.
     pub(super) fn seat(&self, id: ClientId) -> Seat {
         Seat {
             lane: self.lane,
@@ -121,7 +124,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Tells the listener of a client's database what it wants.
+    /// Sends a client's wish to the listener of its database.
     pub(super) fn mail_wish(&mut self, seat: Seat, wish: Wish) {
         let pool = self
             .clients

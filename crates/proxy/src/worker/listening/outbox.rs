@@ -1,7 +1,7 @@
-//! Letters about listening: none is lost and none overtakes another, whatever the mailboxes have room for.
+//! Messages about listening: none is lost and none overtakes another, even if a mailbox is full.
 //!
-//! A worker that does not keep up holds back the listening connections that feed it, so that PostgreSQL's own queue takes
-//! what is said meanwhile.
+//! A worker that falls behind makes the listening connections that feed it pause. PostgreSQL's own queue then holds the
+//! notifications.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -13,16 +13,17 @@ use super::super::timers::Timer;
 use crate::driver::Driver;
 use crate::mailbox::Message;
 
-/// Letters with notifications that one worker may have unread: each holds what one receive brought.
+/// Maximum number of unread messages with notifications for one worker. Each message holds the notifications of one
+/// receive.
 const UNHEARD_MAX: usize = 64;
-/// Letters kept back for one worker before the listening connections are not read any more.
+/// Number of messages kept back for one worker at which the listening connections are paused.
 const KEPT_MAX: usize = 64;
-/// How soon a full mailbox is tried again.
+/// Interval after which a full mailbox is tried again.
 const RETRY: Duration = Duration::from_millis(2);
 
-/// See the module's page.
+/// Messages that wait for room in mailboxes; see the module documentation.
 pub(super) struct Outbox {
-    /// By lane.
+    /// Messages by lane.
     kept: Vec<VecDeque<Message>>,
     is_holding_back: bool,
 }
@@ -40,14 +41,14 @@ impl Outbox {
         self.kept.iter().map(VecDeque::len).sum()
     }
 
-    /// Whether the listening connections are not read.
+    /// True if the listening connections are paused.
     pub(super) fn is_holding_back(&self) -> bool {
         self.is_holding_back
     }
 }
 
 impl<D: Driver> Worker<D> {
-    /// Sends a letter behind those that were sent before it.
+    /// Sends a message behind those that were sent before it.
     pub(in crate::worker) fn mail(&mut self, lane: usize, message: Message) {
         let waits = self.listening.outbox.kept.get(lane);
         let is_first = waits.is_none_or(VecDeque::is_empty);
@@ -84,14 +85,14 @@ impl<D: Driver> Worker<D> {
         })
     }
 
-    /// A letter with notifications was read.
+    /// Counts a message with notifications as read.
     pub(super) fn heard_one(&self) {
         if let Some(unheard) = self.global.unheard.get(self.lane) {
             unheard.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Tries again to send what was kept.
+    /// Sends the messages that were kept back, as far as the mailboxes have room.
     pub(in super::super) fn send_outboxes(&mut self) {
         for lane in 0..self.listening.outbox.kept.len() {
             while let Some(message) = self.take_kept(lane) {

@@ -1,4 +1,4 @@
-//! Cancel requests on their way, as others see them.
+//! Cancel requests on their way, as rows of the console.
 
 use weir_stats::{ClientRow, ClientState, ServerRow, ServerState, Snapshot};
 
@@ -8,7 +8,7 @@ use crate::worker::cancel::{CancelAsker, Canceller};
 use crate::worker::slots::Client;
 
 impl<D: Driver> Worker<D> {
-    /// Whoever has brought a cancel request that is on its way to a server.
+    /// Row of the client that brought a cancel request which is on its way to a server.
     pub(super) fn asker_row(&self, canceller: &Canceller) -> Option<ClientRow> {
         let client = self.asker_of(canceller)?;
         let state = match canceller.is_sent() {
@@ -30,7 +30,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A connection that carries a cancel request to a server.
+    /// Row of a connection that carries a cancel request to a server.
     pub(super) fn canceller_row(&self, canceller: &Canceller) -> Option<ServerRow> {
         let (database, user) = self.name_of_cancel(canceller)?;
         let client = self.asker_of(canceller);
@@ -56,7 +56,7 @@ impl<D: Driver> Worker<D> {
         })
     }
 
-    /// The pool, as rows name it, of the server that a cancel request is for.
+    /// Returns the pool of the server that a cancel request is for, as rows name it.
     fn name_of_cancel(&self, canceller: &Canceller) -> Option<(String, String)> {
         let server = self.servers.get(canceller.server()?)?;
         let pool = &self.pools.must_get(server.pool)?.global;
