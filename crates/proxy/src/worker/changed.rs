@@ -1,4 +1,4 @@
-//! A reload: what it means for pools, servers and clients that are there already. Nothing in flight is dropped.
+//! A reload: its effects on present pools, servers and clients. Requests in flight are not dropped.
 
 use weir_config::{PoolMode, PoolSettings, StateCheck};
 use weir_session::fault::Fault;
@@ -13,11 +13,11 @@ use crate::driver::Driver;
 use crate::global::lock;
 use crate::socket::TcpOptions;
 
-/// Why a server of a session ends before the session does (`server_fast_close`).
+/// Reason for closing a session's server before the session ends (`server_fast_close`).
 pub(super) const HURRIED: &str = "database configuration changed";
 
 impl<D: Driver> Worker<D> {
-    /// A reload: every pool gets its new rules.
+    /// Gives every pool its new rules after a reload.
     pub(super) fn settle_pools(&mut self) {
         let settled = self.global.settled();
         self.has_removed = false;
@@ -64,8 +64,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// After the servers of a pool have become obsolete: with `server_fast_close`, those that sessions keep go at once,
-    /// or when their transaction is over.
+    /// Closes the obsolete servers of sessions in a pool if `server_fast_close` is set: at once, or after their
+    /// transaction.
     pub(super) fn hurry(&mut self, pool_id: PoolId) {
         let is_wanted = self.global.settled().settings.global.server_fast_close;
         let mode = self
@@ -91,7 +91,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The session's server must go, and its transaction is over: the client is told why, as PgBouncer tells it.
+    /// Closes a session whose server is obsolete and whose transaction is over. The client gets PgBouncer's error.
     pub(super) fn close_hurried(&mut self, id: ClientId, server_id: ServerId) {
         if let Some(server) = self.servers.must_get_mut(server_id) {
             server.lease = None;
@@ -106,7 +106,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The database is not configured any more: its clients go, those that work when they have finished.
+    /// Closes the clients of a database that is no longer configured. Busy clients are closed when they have finished.
     fn remove_database(&mut self, pool_id: PoolId) {
         self.has_removed = true;
         let clients: Vec<_> = self
@@ -121,7 +121,7 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// Whether existing servers are not what the new settings ask for.
+/// True if existing servers do not match the new settings.
 fn is_elsewhere(old: &PoolSettings, new: &PoolSettings) -> bool {
     old.dbname != new.dbname
         || old.hosts != new.hosts

@@ -1,4 +1,4 @@
-//! Clients: how they arrive, what becomes of the bytes they send, and how they leave.
+//! Clients: their arrival, the bytes they send, and their end.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,21 +17,21 @@ use crate::driver::{Driver, Key, Owner};
 use crate::listen::Accepted;
 use crate::mailbox::Message;
 
-/// A client that waits for a server, or for the end of its login, may have sent so much ahead; then we stop reading. More
-/// than any message of a login.
+/// Bytes that a client may send ahead while it waits for a server or for the end of its login. The worker then stops
+/// reading from it. No message of a login is as long.
 const AHEAD_MAX: usize = 64 * 1024;
 
-/// How a client left.
+/// Manner in which a client left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaving {
-    /// It said good-bye: what it asked for before is finished, as PostgreSQL would.
+    /// The client sent Terminate: its earlier requests are finished, as PostgreSQL would.
     Orderly,
-    /// It vanished, or we ended it: what it asked for is cancelled.
+    /// The client vanished, or Weir ended it: its requests are cancelled.
     Lost,
 }
 
 impl<D: Driver> Worker<D> {
-    /// A connection came in on a listener of this worker: the worker with the fewest clients gets it.
+    /// Gives a connection that came in on a listener of this worker to the worker with the fewest clients.
     pub(super) fn accepted(&mut self, accepted: Accepted) {
         // The other workers may have ended.
         let lane = match self.draining {
@@ -60,7 +60,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Adds a connection for this worker, already counted in its load. Its client may have been ended at once.
+    /// Adds a connection for this worker, already counted in its load. The client may have been ended at once.
     pub(super) fn welcome_socket(&mut self, accepted: Accepted) -> Option<ClientId> {
         let greeter = self.global.greeters.try_enter();
         let number = self.global.next_id();
@@ -115,7 +115,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Bytes from a client, behind those that could not be taken before.
+    /// Handles bytes from a client, behind those that could not be handled before.
     pub(super) fn client_received(&mut self, id: ClientId, bytes: &[u8]) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
@@ -128,8 +128,8 @@ impl<D: Driver> Worker<D> {
         if client.input.is_empty() {
             let taken = self.client_input(id, bytes);
             self.keep_input(id, bytes.get(taken..).unwrap_or_default());
-            // What came behind a start-up packet or password is looked at by the next phase, and what came behind a request
-            // that we answered ourselves as if it had come alone.
+            // Bytes behind a start-up packet or password belong to the next phase. Bytes behind a request that Weir
+            // answered itself are handled as if they had come alone.
             let is_behind = taken > 0 && taken < bytes.len();
             let client = self.clients.get(id);
             if is_behind
@@ -143,9 +143,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Offers what a client has sent earlier once more, to every phase that it goes through.
+    /// Handles a client's earlier input again, in every phase that the client enters.
     pub(super) fn take_input(&mut self, id: ClientId) {
-        // The client may be ended by what it has sent, or by what its caller has just done.
+        // The input, or the caller, may have ended the client.
         while let Some(client) = self.clients.get_mut(id) {
             let input = std::mem::take(&mut client.input);
             if input.is_empty() {
@@ -169,7 +169,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A reply has come that what a client sent last may have waited for.
+    /// Continues with input that may have waited for a reply that has now come.
     pub(super) fn end_stall(&mut self, id: ClientId) {
         if let Some(client) = self.clients.must_get_mut(id) {
             client.stalled = false;
@@ -177,9 +177,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Keeps what could not be taken; what is kept is copied to its own size, so that waiting clients stay small.
+    /// Keeps input that could not be handled, in a copy of its own size, so that waiting clients stay small.
     fn keep_input(&mut self, id: ClientId, rest: &[u8]) {
-        // The client may have been ended by what it has sent.
+        // The input may have ended the client.
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
@@ -210,7 +210,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Deals with what a client sent; returns how many bytes are dealt with.
+    /// Handles a client's input in its phase. Returns the number of bytes handled.
     #[inline]
     fn client_input(&mut self, id: ClientId, input: &[u8]) -> usize {
         let Some(client) = self.clients.must_get(id) else {
@@ -222,13 +222,13 @@ impl<D: Driver> Worker<D> {
             Phase::Authenticating(_) => self.authentication_input(id, input),
             Phase::Console(_) => self.console_input(id, input),
             Phase::Securing(_) => self.securing_input(id, input),
-            // What comes before the greeting is kept for later, within limits.
+            // Input before the greeting is kept for later, within limits.
             Phase::Welcome => 0,
             Phase::Cancelling => input.len(),
         }
     }
 
-    /// The other side closed, or the connection broke. The driver has let go of it already.
+    /// Handles the end of a client's connection, closed by the other side or broken. The driver has dropped it already.
     pub(super) fn client_ended(&mut self, id: ClientId, error: Option<&std::io::Error>) {
         let reason = match error {
             None => "client unexpected eof".to_owned(),
@@ -240,8 +240,9 @@ impl<D: Driver> Worker<D> {
         self.remove_client(id, Leaving::Lost, &reason);
     }
 
-    /// True if the client's requests wait for a server or an answer, and a Terminate behind them: PostgreSQL would have executed
-    /// them before it read that. Not if its answers have been waiting for it to read, where PostgreSQL would fail to send them.
+    /// True if the client's requests wait for a server or an answer, with a Terminate behind them. PostgreSQL would
+    /// execute them before it reads the Terminate. False if the client has not read its answers: there, PostgreSQL
+    /// would fail to send them.
     fn has_said_goodbye(&self, id: ClientId) -> bool {
         let client = self.clients.must_get(id);
         client.is_some_and(|client| {
@@ -251,26 +252,26 @@ impl<D: Driver> Worker<D> {
         })
     }
 
-    /// The connection is gone, and the requests are not: they are executed as if it was still there, and what they return is
-    /// dropped. The Terminate behind them ends the client; until then its deadlines hold.
+    /// Lets the requests of a client without a connection run to their end, and drops their results. The Terminate
+    /// behind them ends the client; its deadlines hold until then.
     fn finish_requests(&mut self, id: ClientId) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
-        // The driver has let go of it, and may give its number to another connection.
+        // The driver has dropped the connection, and may give its key to another one.
         client.key = Key::null();
         client.held = false;
         if let Some(server) = client
             .lease
             .and_then(|server| self.servers.must_get(server))
         {
-            // It may have waited for the client to read.
+            // The server may have waited for the client to read.
             self.driver.resume(server.key);
         }
         tracing::debug!("a client has left behind requests that are still to be executed");
     }
 
-    /// Tells a client what went wrong and, since all but a cancel are fatal, ends it.
+    /// Sends a client an error and ends the client: all errors but that of a cancel are fatal.
     pub(super) fn fail_client(&mut self, id: ClientId, fault: &Fault) {
         let Some(client) = self.clients.must_get(id) else {
             return;
@@ -287,7 +288,7 @@ impl<D: Driver> Worker<D> {
         self.end_with(id, &message, &fault.text());
     }
 
-    /// Sends a server's last message and ends a client.
+    /// Sends a client its server's last message and ends the client.
     pub(super) fn end_client(&mut self, id: ClientId, message: &[u8], reason: &str) {
         self.count_error(Blame::Server, code_of(message));
         self.end_with(id, message, reason);
@@ -304,7 +305,7 @@ impl<D: Driver> Worker<D> {
         let server = client
             .lease
             .and_then(|server| self.servers.must_get(server));
-        // Nothing may be said in the middle of a message, or of a TLS handshake.
+        // No error can be sent in the middle of a message or of a TLS handshake.
         let is_mid_message = server.is_some_and(|server| server.session.is_mid_message());
         if !is_mid_message && !matches!(client.phase, Phase::Securing(_)) {
             self.driver.send(client.key, message);
@@ -312,7 +313,7 @@ impl<D: Driver> Worker<D> {
         self.remove_client(id, Leaving::Lost, reason);
     }
 
-    /// Takes a client out of everything it is in.
+    /// Removes a client from everything it takes part in.
     pub(super) fn remove_client(&mut self, id: ClientId, leaving: Leaving, reason: &str) {
         self.arm_client(id, None);
         if self
@@ -320,7 +321,7 @@ impl<D: Driver> Worker<D> {
             .must_get(id)
             .is_some_and(|client| client.ticket.is_some())
         {
-            // Who gave up waited, too.
+            // A client that gave up waited, too.
             self.count_wait(id);
         }
         let Some(mut client) = self.clients.must_remove(id) else {
@@ -358,7 +359,7 @@ impl<D: Driver> Worker<D> {
         if let Some(server) = client.lease.take() {
             self.abandon_server(server, &client, leaving);
         }
-        // Last: its connection may be the last one that a worker which stops has waited for.
+        // This comes last: its connection may be the last one that a stopping worker has waited for.
         self.forget_cancel(client.held_cancel.take());
         if self.pools.contains(client.pool) {
             self.pump(client.pool);

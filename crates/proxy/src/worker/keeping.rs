@@ -1,5 +1,6 @@
-//! Servers that are free and stay with their clients, because a client may ask there what a sequence gave it: until
-//! another client waits, on whatever worker (`weir_pool::Shard::keep`), or for a moment longer on trial.
+//! Free servers that stay with their clients, because a client may ask there for a value that a sequence gave it. A
+//! client keeps its server until another client waits on any worker (`weir_pool::Shard::keep`), or a moment longer on
+//! trial.
 
 use std::time::Duration;
 
@@ -12,17 +13,18 @@ use super::slots::Stage;
 use crate::driver::Driver;
 use crate::global::lock;
 
-/// The longest that a client keeps a server without using it.
+/// Maximum time for which a client keeps a server without using it.
 pub(super) const KEPT_MAX: Duration = Duration::from_secs(1);
 
-/// Why a free server is with a client.
+/// Reason why a free server is with a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kept {
     /// The server is not kept: in use, or without a client.
     No,
-    /// The client keeps its server though others have waited since then: the next request shows if it reads.
+    /// The client keeps the server on trial since this moment, though others wait. Its next request shows whether it
+    /// needs the server.
     OnTrial(Moment),
-    /// Its client keeps it while nobody waits.
+    /// The client keeps the server while no client waits.
     Unneeded,
 }
 
@@ -54,8 +56,8 @@ impl<D: Driver> Worker<D> {
         is_on_trial && self.tries(server_id)
     }
 
-    /// Lets a client keep its server for a moment though others wait. False if it has had to wait for too many such
-    /// moments, or the pool is paused.
+    /// Lets a client keep its server for a moment though others wait. False if the longest waiter was delayed by a
+    /// trial already, the pool's time for trials is used up, or the pool is paused.
     fn tries(&mut self, server_id: ServerId) -> bool {
         let Some(server) = self.servers.must_get_mut(server_id) else {
             return false;
@@ -75,7 +77,7 @@ impl<D: Driver> Worker<D> {
         true
     }
 
-    /// A client waits: gets a server back that another client keeps, unless that one is on trial or goes on with it.
+    /// Takes a kept server back for a waiter, unless its client gets a trial or already needs the server again.
     pub(super) fn reclaim(&mut self, pool_id: PoolId, server_id: ServerId) {
         let stays =
             self.is_tried_now(server_id) && self.tries(server_id) || !self.release_kept(server_id);
@@ -94,7 +96,7 @@ impl<D: Driver> Worker<D> {
         })
     }
 
-    /// Closes a server that a client of another pool needs the place of, if its client can do without it.
+    /// Closes a kept server whose place a client of another pool needs, if its client can do without it.
     pub(super) fn evict_kept(&mut self, server_id: ServerId) {
         if self.release_kept(server_id)
             && let Some(server) = self.servers.must_get_mut(server_id)
@@ -103,7 +105,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A kept server is in use again, or about to go back.
+    /// Ends the keeping of a server that is in use again, or about to go back.
     pub(super) fn unkeep(&mut self, server_id: ServerId) {
         let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
@@ -155,23 +157,23 @@ impl<D: Driver> Worker<D> {
 
 // === Trials ===
 
-/// The longest that one client keeps others waiting.
+/// Maximum time for which one client keeps others waiting.
 const TRIAL_MAX: Duration = Duration::from_millis(250);
 
-/// The most that all clients of a pool do, if none did for a while.
+/// Maximum time for which all clients of a pool keep others waiting, if none did for a while.
 const TRIALS_MAX: Duration = Duration::from_secs(2);
 
-/// Clients of a pool may keep others waiting for this part of the time: 1 / 100.
+/// Share of the time for which clients of a pool may keep others waiting: 1 / 100.
 const TRIALS_SHARE: u32 = 100;
 
-/// How long clients of a pool may keep servers that others wait for, to see by their next request whether they need what
-/// a sequence gave them there (see `weir_session::client::Client::is_on_trial`). A waiter is kept waiting by one of them
-/// at most, whichever workers they are on.
+/// Time for which clients of a pool may keep servers that others wait for. Their next request shows whether they need
+/// what a sequence gave them there (see `weir_session::client::Client::is_on_trial`). At most one trial delays a
+/// waiter, on whichever workers they are.
 #[derive(Debug)]
 pub(crate) struct Trials {
     left: Duration,
     at: Moment,
-    /// Who has waited since before this has been kept waiting already.
+    /// Time of the last grant. Waiters from before it have been delayed already.
     granted_at: Moment,
 }
 
@@ -186,7 +188,8 @@ impl Default for Trials {
 }
 
 impl Trials {
-    /// How long a client may wait now, if at all; the longest waiter waits since `oldest`.
+    /// Returns the time for which a client may keep others waiting now, if any. `oldest` is the start of the longest
+    /// wait.
     fn grant(&mut self, now: Moment, oldest: Moment) -> Option<Duration> {
         let more = now.since(self.at) / TRIALS_SHARE;
         self.left = self.left.saturating_add(more).min(TRIALS_MAX);

@@ -1,4 +1,4 @@
-//! What other threads tell this worker.
+//! Messages from other threads to this worker.
 
 use super::Worker;
 use super::cancel::CancelAsker;
@@ -46,7 +46,7 @@ impl<D: Driver> Worker<D> {
                 }
             }
             Message::Measure(answer) => {
-                // Who asked may have given up; the channel has room for an answer of each worker.
+                // The asker may have given up. The channel has room for an answer of each worker.
                 drop(answer.try_send(Box::new(self.measure())));
             }
             Message::Resolved(resolved) => self.resolved(resolved),

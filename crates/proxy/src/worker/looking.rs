@@ -1,7 +1,8 @@
-//! Reading from a server what the functions, triggers and views of its database may do to a session.
+//! Reads from a server what the functions, triggers and views of its database may do to a session.
 //!
-//! The first server of a database reads it before it is used. Later one server in `catalogue_refresh` is asked whether
-//! anything has changed, when it goes back to its pool. What cannot be read is logged, and tried again then.
+//! The first server of a database reads it before it is used. Afterwards one server per `catalogue_refresh` is asked
+//! for changes when it goes back to its pool. If reading fails, the error is logged and reading is tried again after
+//! that interval.
 
 use std::time::Duration;
 
@@ -18,14 +19,14 @@ use super::slots::{Pool, Stage, Test};
 use crate::driver::Driver;
 use crate::global::Purpose;
 
-/// Bytes of an answer.
+/// Maximum bytes of an answer.
 const ANSWER_MAX: usize = 64 * 1024 * 1024;
 
-/// Longest time that a server may take to answer.
+/// Maximum time for a server's answer.
 const LOOK_MAX: Duration = Duration::from_secs(15);
 
 impl<D: Driver> Worker<D> {
-    /// True if a server that has logged in has to read the catalogue first, since no server has read it yet.
+    /// Starts reading the catalogue on a server that has logged in, if no server has read it yet. True if it started.
     pub(super) fn loads_first(&mut self, server_id: ServerId) -> bool {
         let Some(server) = self.servers.must_get(server_id) else {
             return false;
@@ -36,7 +37,7 @@ impl<D: Driver> Worker<D> {
         is_due && self.look(server_id, Test::Load { is_new: true })
     }
 
-    /// True if a free server is asked now if the catalogue has changed.
+    /// Asks a free server whether the catalogue has changed, if that is due. True if it was asked.
     #[inline]
     pub(super) fn looks_again(&mut self, server_id: ServerId) -> bool {
         let Some(server) = self.servers.must_get(server_id) else {
@@ -76,7 +77,7 @@ impl<D: Driver> Worker<D> {
         true
     }
 
-    /// Keeps what a server says about the catalogue.
+    /// Collects a server's answer about the catalogue.
     pub(super) fn hear(&mut self, server_id: ServerId, bytes: &[u8]) {
         if let Some(server) = self.servers.must_get_mut(server_id)
             && let Some(heard) = &mut server.heard
@@ -86,14 +87,14 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A server has not answered in time: others are used without its answer.
+    /// Handles a server that has not answered in time: the others are used without its answer.
     pub(super) fn gave_up_looking(&mut self, server_id: ServerId, test: Test) {
         if let Test::Load { .. } = test {
             self.looked(server_id, test);
         }
     }
 
-    /// A server has answered; true if it has to be asked more.
+    /// Evaluates a server's answer. True if the server has to be asked more.
     pub(super) fn looked(&mut self, server_id: ServerId, test: Test) -> bool {
         let Some(server) = self.servers.must_get_mut(server_id) else {
             return false;
@@ -126,7 +127,7 @@ impl<D: Driver> Worker<D> {
 }
 
 impl Pool {
-    /// Judges by the catalogue as it is now, if that has changed.
+    /// Makes the judge use the current catalogue, if that has changed.
     #[inline]
     pub(super) fn keep_judge_fresh(&mut self) {
         if self.judge.generation() != self.global.database_state.generation() {
@@ -134,7 +135,7 @@ impl Pool {
         }
     }
 
-    /// Tells all workers of code that a client defines: others may use it as soon as the server has heard of it.
+    /// Shares the code that a client defines with all workers: other clients may use it as soon as the server knows it.
     #[inline]
     pub(super) fn share_definitions(&self, session: &mut ServerSession, now: Moment) {
         if session.has_definitions() {
@@ -150,7 +151,7 @@ impl Pool {
         }
     }
 
-    /// Judges by the catalogue as it is now.
+    /// Makes the judge use the current catalogue.
     #[cold]
     pub(super) fn refresh_judge(&mut self) {
         let (catalogue, generation) = self.global.database_state.catalogue();
@@ -158,7 +159,7 @@ impl Pool {
     }
 }
 
-/// How often the servers of a pool look, if they do.
+/// Returns the interval at which the servers of a pool look at the catalogue. None if they do not.
 pub(super) fn interval(
     every: Option<Duration>,
     state: StatePolicy,
@@ -171,7 +172,7 @@ pub(super) fn interval(
     every.filter(|_| follows && purpose == Purpose::Clients)
 }
 
-/// The rows of an answer, each with five columns, or why there are none.
+/// Returns the rows of an answer, each with five columns, or the reason why there are none.
 fn rows(answer: &[u8]) -> Result<Vec<[&[u8]; 5]>, String> {
     if answer.len() > ANSWER_MAX {
         return Err("the answer is too long".to_owned());

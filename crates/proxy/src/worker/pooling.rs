@@ -1,4 +1,4 @@
-//! Pools: this worker's shards, and carrying out what they ask for.
+//! Pools: this worker's shards, and the actions that they request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::mailbox::Message;
 use crate::moved::MovedServer;
 
 impl<D: Driver> Worker<D> {
-    /// This worker's part of a pool, made when its first client comes.
+    /// Returns this worker's part of a pool; creates it for the first client.
     pub(super) fn pool_slot(&mut self, global: &Arc<GlobalPool>) -> PoolId {
         let name = (
             Arc::clone(&global.database),
@@ -69,7 +69,7 @@ impl<D: Driver> Worker<D> {
         id
     }
 
-    /// Does what a shard asks for; call after each command to it.
+    /// Carries out the actions of a shard; call it after each command to the shard.
     pub(super) fn pump(&mut self, id: PoolId) {
         while let Some(action) = self
             .pools
@@ -118,7 +118,7 @@ impl<D: Driver> Worker<D> {
         )
     }
 
-    /// Sees to it that the shard gets its next tick in time.
+    /// Arms the timer for the shard's next tick.
     pub(super) fn arm_pool(&mut self, id: PoolId) {
         let Some(pool) = self.pools.must_get_mut(id) else {
             return;
@@ -126,7 +126,7 @@ impl<D: Driver> Worker<D> {
         let Some(next) = pool.shard.next_tick() else {
             return;
         };
-        // A tick that comes too early only looks and arms again; only an earlier one must replace it.
+        // A tick that comes too early only checks and arms again. A timer is replaced only by an earlier one.
         if pool.tick.is_none_or(|armed| next < armed) {
             if let Some(armed) = pool.tick.replace(next) {
                 self.timers.disarm(armed, super::timers::Timer::Pool(id));
@@ -135,7 +135,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A place was released somewhere: shards with waiters look again.
+    /// Makes shards with waiters try again, after a place was released on any worker.
     pub(super) fn retry_pools(&mut self) {
         let waiting: Vec<_> = self
             .pools
@@ -173,7 +173,7 @@ impl<D: Driver> Worker<D> {
         self.pump(id);
     }
 
-    /// Another worker's waiter could use an idle server of ours.
+    /// Answers another worker, whose waiter could use an idle server of this one.
     pub(super) fn asked(&mut self, pool: &Arc<GlobalPool>, from: usize) {
         let id = self.find_pool(pool);
         let slot = id.and_then(|id| self.pools.must_get_mut(id));
@@ -181,7 +181,7 @@ impl<D: Driver> Worker<D> {
         if server.is_none()
             && let Some(id) = id
         {
-            // What a client here can do without goes to the asker before it hears that nothing is idle.
+            // A server that a client here can do without goes to the asker, before the asker is told that none is idle.
             self.pump(id);
             self.run_later();
         }
@@ -191,7 +191,7 @@ impl<D: Driver> Worker<D> {
                 let refused = Message::AskRefused {
                     pool: Arc::clone(pool),
                 };
-                // The asker waits for the answer; if its mailbox is full it is told by the next wake-up.
+                // The asker waits for the answer. If its mailbox is full, the next wakeup tells it.
                 if self.post(from, refused).is_err() {
                     self.global.wake_all();
                 }
@@ -252,7 +252,7 @@ impl<D: Driver> Worker<D> {
         self.pump(pool_id);
     }
 
-    /// A server arrives from another worker.
+    /// Adopts a server that arrives from another worker.
     pub(super) fn adopt(
         &mut self,
         pool: &Arc<GlobalPool>,
@@ -291,7 +291,8 @@ impl<D: Driver> Worker<D> {
         self.pump(pool_id);
     }
 
-    /// A limit of the database or user is full: the server that was idle longest in another of its pools goes.
+    /// Makes room in a full limit of the database or user: closes the server that was idle longest in another of its
+    /// pools.
     fn evict(&mut self, id: PoolId, scope: Scope) {
         let Some(pool) = self.pools.must_get(id) else {
             return;
@@ -300,8 +301,8 @@ impl<D: Driver> Worker<D> {
         self.evict_for(scope, &pool, 0);
     }
 
-    /// Looks for an idle server here, then on the next worker, until all were asked; then in the same way for one that its
-    /// client only keeps. The shard asks again if nobody had one.
+    /// Looks for an idle server here, then on each next worker, until all were asked. A second round looks for a server
+    /// that its client only keeps. The shard asks again if neither round finds one.
     pub(super) fn evict_for(&mut self, scope: Scope, pool: &Arc<GlobalPool>, hops: usize) {
         let lanes = self.global.lanes();
         for hops in hops..2 * lanes {
@@ -316,7 +317,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Closes the server of another pool in this scope that has been idle longest, or kept. True if there was one.
+    /// Closes the longest idle or longest kept server of another pool in this scope. True if there was one.
     fn evict_here(&mut self, scope: Scope, pool: &Arc<GlobalPool>, idle: bool) -> bool {
         let fits = |other: &Pool| {
             !Arc::ptr_eq(&other.global, pool)
@@ -383,7 +384,7 @@ impl<D: Driver> Worker<D> {
         })
     }
 
-    /// No server can be had: the client hears why, in the server's own words if it spoke.
+    /// Ends a client that cannot get a server. The error is the server's own if the server sent one.
     pub(super) fn fail_for_server(&mut self, id: ClientId) {
         let Some(client) = self.clients.must_get(id) else {
             return;
@@ -431,8 +432,8 @@ impl<D: Driver> Worker<D> {
 
     // --- keeping house ---
 
-    /// Forgets pools that nobody has used for long (`pool_idle_timeout`, for databases by `*` also
-    /// `autodb_idle_timeout`). What they have counted stays with the pool.
+    /// Removes pools that have long been unused (`pool_idle_timeout`, for databases by `*` also `autodb_idle_timeout`).
+    /// Their counters stay with the global pool.
     pub(super) fn drop_unused_pools(&mut self) {
         let settled = self.global.settled();
         let global = &settled.settings.global;
@@ -464,7 +465,7 @@ impl<D: Driver> Worker<D> {
                 continue;
             };
             let global = Arc::clone(&pool.global);
-            // The last worker that knew it says so.
+            // The last worker that had the pool logs its removal.
             if global.lanes.fetch_sub(1, Ordering::Relaxed) == 1 {
                 tracing::info!(
                     "cleaning up idle pool for user {} on db {} because: {reason} (age= {}s)",

@@ -1,4 +1,4 @@
-//! How a client proves who it is: the exchange of messages that [`super::access`] has decided on, and its verdict.
+//! Proof of a client's identity: the exchange of messages that [`super::access`] has decided on, and its verdict.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use crate::mailbox::Asker;
 use crate::settled::Settled;
 
 impl<D: Driver> Worker<D> {
-    /// Asks a client for its proof.
+    /// Starts the exchange in which a client proves its identity.
     pub(super) fn begin_exchange(
         &mut self,
         id: ClientId,
@@ -77,7 +77,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A client that proves who it is may send `p` messages, one at a time, and nothing else (hazard SEC-40).
+    /// Handles input during the exchange: `p` messages, one at a time, and nothing else (hazard SEC-40).
     pub(super) fn authentication_input(&mut self, id: ClientId, input: &[u8]) -> usize {
         let Some(client) = self.clients.must_get_mut(id) else {
             return input.len();
@@ -92,7 +92,7 @@ impl<D: Driver> Worker<D> {
         let message = match frame(input, Side::Frontend) {
             Ok(Some(message)) => message,
             Ok(None) => match input.first() {
-                // The rest of it is on its way.
+                // The rest of the message is on its way.
                 None | Some(&(tag::PASSWORD | tag::TERMINATE)) => return 0,
                 Some(first) => {
                     self.fail_client(id, &Fault::Protocol(ClientFault::OutOfPlace(*first)));
@@ -135,8 +135,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Whoever failed too often is not checked any more, so that nothing can be learnt. Looked at when a proof comes and
-    /// again when its verdict is there, since others may have failed meanwhile. True if that ends the client.
+    /// Ends a client whose source has failed too often, so that an attacker learns nothing more. Called when a proof
+    /// arrives and again when its verdict is known, since others may have failed meanwhile. True if the client was
+    /// ended.
     pub(super) fn bar(&mut self, id: ClientId) -> bool {
         let Some(client) = self.clients.must_get(id) else {
             return true;
@@ -154,7 +155,7 @@ impl<D: Driver> Worker<D> {
         true
     }
 
-    /// The login of a client that must be logging in.
+    /// Returns the login of a client that must be logging in.
     #[track_caller]
     pub(super) fn login(&mut self, id: ClientId) -> Option<&mut Authenticating> {
         match &mut self.clients.must_get_mut(id)?.phase {
@@ -166,7 +167,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Counts a failure that is certain: how long it is held back.
+    /// Counts a failure that is certain. Returns the time for which the refusal is held back.
     fn count_failure(&mut self, id: ClientId) -> Duration {
         let Some(client) = self.clients.must_get_mut(id) else {
             return Duration::ZERO;
@@ -181,7 +182,7 @@ impl<D: Driver> Worker<D> {
         })
     }
 
-    /// Keys for a client's login were derived; they `are_cached` if nobody had to compute.
+    /// Continues a client's login with derived keys. `are_cached` is true if the keys were not computed now.
     pub(super) fn client_keys(&mut self, id: ClientId, keys: Option<&ScramKeys>, are_cached: bool) {
         if !are_cached && self.bar(id) {
             return;
@@ -204,7 +205,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Does what the exchange has come to.
+    /// Carries out the result of an exchange's step.
     pub(super) fn progress(&mut self, id: ClientId, progress: Result<Progress, LoginError>) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
@@ -257,14 +258,13 @@ impl<D: Driver> Worker<D> {
             && let Some(keys) = acceptance.pass_through
             && let Ok(pool) = self.global.pool(settings.as_ref().clone())
         {
-            // Lets us log in to the server as the same user (hazard SEC-64).
+            // The keys let Weir log in to the server as the same user (hazard SEC-64).
             *lock(&pool.pass_through) = Some(keys);
         }
         self.authenticated(id);
     }
 
-    /// A login that has failed is told so after a while: longer for sources that fail often, and for nobody else
-    /// (hazard SEC-67).
+    /// Refuses a login after a delay, which is longer for sources that fail often and for no others (hazard SEC-67).
     pub(super) fn refuse_login(&mut self, id: ClientId, fault: Fault) {
         if !matches!(fault, Fault::AuthenticationFailed(_)) {
             return self.fail_client(id, &fault);
@@ -285,13 +285,13 @@ impl<D: Driver> Worker<D> {
         }
         login.busy = Busy::Refused(fault);
         login.exchange = None;
-        // Somebody who can log in may have its place meanwhile.
+        // A client that can log in may use the place meanwhile.
         client.identity.guards.client = None;
         let at = client.timer.map_or(at, |deadline| deadline.min(at));
         self.arm_client(id, Some(at));
     }
 
-    /// The time of a login is over, or the wait before its refusal is told.
+    /// Ends a client whose login time is over, or whose refusal has been held back long enough.
     pub(super) fn login_time_over(&mut self, id: ClientId) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
@@ -307,7 +307,8 @@ impl<D: Driver> Worker<D> {
         self.fail_client(id, &fault);
     }
 
-    /// The client is who it says. Only now is it told whether there is such a database (hazard SEC-49).
+    /// Continues with a client whose identity is proved. Only now is it told whether there is such a database (hazard
+    /// SEC-49).
     pub(super) fn authenticated(&mut self, id: ClientId) {
         let settled = self.global.settled();
         let Some(client) = self.clients.must_get_mut(id) else {
@@ -328,7 +329,7 @@ impl<D: Driver> Worker<D> {
                 self.fail_client(id, &Fault::NoDatabase(database));
             }
             Some(Plan::Console(role)) => self.open_console(id, role),
-            // It came by a socket that is open for administrators only.
+            // The client came by a socket that is open for administrators only.
             Some(Plan::Pool(_)) if is_late => {
                 self.fail_client(id, &Fault::ShuttingDown);
             }
@@ -349,13 +350,13 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// Whether a client came when nobody but administrators was let in any more.
+/// True if a client connected when only administrators were still let in.
 fn is_late(draining_since: Option<Moment>, connected_at: Moment) -> bool {
     draining_since.is_some_and(|since| connected_at > since)
 }
 
 impl Authenticating {
-    /// What a failure is called.
+    /// Returns the name of the credential for a failure.
     fn credential(&self) -> Credential {
         use super::access::Directory;
         match self.directory {
@@ -366,7 +367,7 @@ impl Authenticating {
         }
     }
 
-    /// What the login has shown that is good for the server as well.
+    /// Returns the secret that the login has shown, if it can serve for the server as well.
     fn learnt_secret(&mut self) -> Option<StoredSecret> {
         match (self.typed.take(), self.learnt.account()) {
             (Some(password), _) => Some(StoredSecret::Plain(password)),
@@ -376,7 +377,7 @@ impl Authenticating {
     }
 }
 
-/// PgBouncer's line: somebody says who it is, and has yet to prove it.
+/// Writes PgBouncer's line for a login attempt, before the client has proved its identity.
 pub(super) fn log_login(id: u64, login: &Authenticating, identity: &Identity) {
     let (database, user) = (&login.hello.database, &login.hello.user);
     let address = Address(&identity.remote, identity.remote_pid);
@@ -389,7 +390,7 @@ pub(super) fn log_login(id: u64, login: &Authenticating, identity: &Identity) {
     );
 }
 
-/// Challenges are short.
+/// Returns the message of a challenge. Challenges are short, so encoding cannot fail.
 fn encoded(challenge: &Challenge) -> Vec<u8> {
     let mut message = Vec::new();
     let _ = match challenge {

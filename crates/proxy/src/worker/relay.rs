@@ -1,4 +1,4 @@
-//! Leases: a client gets a server, messages pass, the server is let go. The hot path.
+//! Leases: a client gets a server, messages pass, and the server is released. The hot path.
 
 use std::sync::atomic::Ordering;
 
@@ -18,17 +18,17 @@ use super::{Worker, trim};
 use crate::driver::Driver;
 use crate::sizing::class_of;
 
-/// Why a server is closed that its next client cannot use.
+/// Reason for closing a server that its next client cannot use.
 const NEW_SESSION: &str = "a client needs a new session";
 
-/// Of the servers that a client declines while it waits, every so many'th is closed to make room for a new one.
+/// Number of unsuitable servers a waiting client gets for each one that is closed to make room for a new server.
 const DECLINED_PER_CLOSED: u8 = 16;
 
-/// Replies that a server may owe a client before we stop reading from the client.
+/// Maximum replies that a server may owe a client before the worker stops reading from the client.
 const REPLIES_MAX: usize = 16 * 1024;
 
 impl<D: Driver> Worker<D> {
-    /// What a logged-in client sent.
+    /// Handles input of a logged-in client. Returns the number of bytes handled.
     #[inline]
     pub(super) fn ready_input(&mut self, id: ClientId, input: &[u8]) -> usize {
         let Some(client) = self.clients.must_get_mut(id) else {
@@ -91,7 +91,7 @@ impl<D: Driver> Worker<D> {
                     .must_get(server)
                     .is_some_and(|server| server.lease == Some(id));
                 if !is_mine {
-                    // It is being checked for the client, who waits for that.
+                    // The server is being checked for the client, who waits for that.
                     return seen.consumed;
                 }
                 let rest = input.get(seen.consumed..).unwrap_or_default();
@@ -100,7 +100,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// What a client without a server sent is for one.
+    /// Starts a client's request that needs a server.
     #[inline]
     fn begin_request(&mut self, id: ClientId, input: &[u8]) {
         let Some(client) = self.clients.must_get_mut(id) else {
@@ -112,13 +112,13 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The same of one that has a server, or is about to.
+    /// Handles input of a client that has a server or is about to get one. Returns the number of bytes handled.
     #[inline]
     fn leased_input(&mut self, id: ClientId, server: ServerId, input: &[u8]) -> usize {
         if self.waits_to_listen(id) {
             return 0;
         }
-        // While it is being checked for the client, the client waits.
+        // The client waits while the server is being checked for it.
         let is_checked = self
             .servers
             .must_get(server)
@@ -129,7 +129,7 @@ impl<D: Driver> Worker<D> {
         let was_sending = self.is_sending(id);
         let taken = self.pass_requests(id, server, input, false);
         if was_sending && !self.is_sending(id) {
-            // The rest of a message that its server had answered before: no reply follows that would free the server.
+            // The server has answered this message before its end: no reply follows that would free the server.
             self.after_rest(id, server);
         }
         let is_used = |server: &Server| server.kept != Kept::No && !server.session.is_free();
@@ -142,23 +142,24 @@ impl<D: Driver> Worker<D> {
 
     #[inline]
     fn is_sending(&self, id: ClientId) -> bool {
-        // The client may have been ended by what it sent.
+        // The input may have ended the client.
         let client = self.clients.get(id);
         client.is_some_and(|client| client.session.is_sending_to_server())
     }
 
-    /// A message of the client has been passed on to its end; its server may have been free before.
+    /// Releases a server that was free before the client's message was passed on to its end.
     #[cold]
     fn after_rest(&mut self, id: ClientId, server_id: ServerId) {
-        // The client may have been ended by what it sent, and the server closed with it.
+        // The input may have ended the client and closed the server.
         let server = self.servers.get(server_id);
         if server.is_some_and(|server| server.lease == Some(id)) {
             self.after_replies(id, server_id);
         }
     }
 
-    /// True if a client's request comes behind the answer to what its server is being asked about its session: others wait
-    /// for the server, its role may be gone, or the request needs a new one. Marks the client as stalled then.
+    /// True if a client's request has to wait until its server has answered a question about its session. Reasons are:
+    /// others wait for the server, its role may be gone, or the request needs a new server. Marks the client as stalled
+    /// then.
     fn waits_for_answer(&mut self, id: ClientId, server_id: ServerId, input: &[u8]) -> bool {
         let server = self.servers.must_get(server_id);
         let Some(server) = server.filter(|server| server.session.is_asked_only()) else {
@@ -173,7 +174,7 @@ impl<D: Driver> Worker<D> {
         waits
     }
 
-    /// True if others wait for a server and nothing is known for which this client may keep its own.
+    /// True if others wait for a server and no known reason lets this client keep its own.
     fn is_due_to_others(&self, id: ClientId) -> bool {
         let client = self.clients.must_get(id);
         let unpinned = client.filter(|client| client.session.pin().is_none());
@@ -181,7 +182,7 @@ impl<D: Driver> Worker<D> {
         pool.is_some_and(|pool| pool.shard.is_wanted())
     }
 
-    /// Sends a client what needs no server. One that does not read is not listened to either.
+    /// Sends a client the answers that need no server. If the client does not read them, its input is paused.
     #[inline]
     fn send_answers(&mut self, id: ClientId) {
         if self.answers.is_empty() {
@@ -192,7 +193,7 @@ impl<D: Driver> Worker<D> {
         self.answers = answers;
     }
 
-    /// Sends a client something of our own; if it does not take it, its requests wait until it does.
+    /// Sends a client bytes of our own. If it does not read them, its requests wait until it does.
     pub(super) fn send_to_client(&mut self, id: ClientId, bytes: &[u8]) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
@@ -208,7 +209,7 @@ impl<D: Driver> Worker<D> {
         self.check_out_since(id, self.now)
     }
 
-    /// As [`Worker::check_out`], for a client that has been waiting since then.
+    /// Asks the pool for a server as [`Worker::check_out`], for a client that has been waiting since `since`.
     fn check_out_since(&mut self, id: ClientId, since: Moment) -> bool {
         let Some(client) = self.clients.must_get_mut(id) else {
             return false;
@@ -242,7 +243,7 @@ impl<D: Driver> Worker<D> {
                 .is_some_and(|client| client.lease.is_some())
     }
 
-    /// As [`Worker::start`], with a server that the client has been waiting for, and the same precaution.
+    /// Starts a waiter as [`Worker::start`], with the same precautions as [`Worker::lease_idle`].
     pub(super) fn start_idle(&mut self, waiter: Waiter, server_id: ServerId) {
         if let Waiter::Client(id) = waiter
             && self.checks_role(id, server_id)
@@ -261,8 +262,8 @@ impl<D: Driver> Worker<D> {
         server.is_some_and(|server| self.driver.has_news(server.key))
     }
 
-    /// Gives an idle server to a client, unless something has come from it that nobody has read: then it may be dead,
-    /// and has to answer first (hazard COR-22).
+    /// Gives an idle server to a client. If unread bytes have come from the server, it may be dead and has to answer a
+    /// check first (hazard COR-22).
     fn lease_idle(&mut self, id: ClientId, server_id: ServerId) -> bool {
         if self.has_news(server_id) {
             self.check_with(Waiter::Client(id), server_id, "");
@@ -278,8 +279,9 @@ impl<D: Driver> Worker<D> {
         self.lease(id, server_id)
     }
 
-    /// A waiting client got a server that others have used, and wants a new one: the first makes room for that, most
-    /// others go to whoever waits behind it, if anybody does. It waits on in its place.
+    /// Takes a used server away from a waiting client that needs a new one. The first such server, and one in
+    /// [`DECLINED_PER_CLOSED`] after it, is closed to make room. The others go to the next waiter, or are closed if
+    /// there is none. The client keeps its place in the queue.
     fn decline(&mut self, id: ClientId, server_id: ServerId) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
@@ -308,7 +310,7 @@ impl<D: Driver> Worker<D> {
             .is_none_or(|client| server.is_none_or(|server| server.session.suits(&client.session)))
     }
 
-    /// Links a client and a server.
+    /// Links a client and a server, and counts the wait.
     pub(super) fn lease(&mut self, id: ClientId, server_id: ServerId) -> bool {
         let (Some(client), Some(server)) = (
             self.clients.must_get_mut(id),
@@ -333,7 +335,7 @@ impl<D: Driver> Worker<D> {
         true
     }
 
-    /// A waiting client got a server: what it has sent so far goes out.
+    /// Gives a server to a waiter, and sends the input that the client has sent so far.
     pub(super) fn start(&mut self, waiter: Waiter, server: ServerId) {
         let id = match waiter {
             Waiter::Client(client) => client,
@@ -358,7 +360,7 @@ impl<D: Driver> Worker<D> {
         }
         let input = std::mem::take(&mut client.input);
         let taken = self.pass_requests(id, server, &input, true);
-        // The client may have been ended by what it sent.
+        // The input may have ended the client.
         if let Some(client) = self.clients.get_mut(id) {
             if taken < input.len() {
                 client.input = input.get(taken..).unwrap_or_default().to_vec();
@@ -369,7 +371,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Sends a client's requests to its server; returns how many bytes are dealt with.
+    /// Sends a client's requests to its server. Returns the number of bytes handled.
     #[inline]
     fn pass_requests(
         &mut self,
@@ -420,7 +422,7 @@ impl<D: Driver> Worker<D> {
         let taken = relay::requests(&mut link, input, &mut out, &mut self.answers);
         pool.share_definitions(&mut server.session, self.now);
         if let Ok(taken) = &taken {
-            // Where a request of ours is repeated, what the client sent goes on waiting for it.
+            // If a request of ours is repeated, the client's input still waits for it.
             client.stalled = taken.stalled || (client.stalled && input.is_empty());
             pool.counters.client_parses += u64::from(taken.statements.client_parses);
             pool.counters.server_parses += u64::from(taken.statements.server_parses);
@@ -451,7 +453,7 @@ impl<D: Driver> Worker<D> {
         input.len()
     }
 
-    /// Replies of a leased server.
+    /// Passes the replies of a leased server to its client. Returns the number of bytes handled.
     #[inline]
     pub(super) fn server_replied(
         &mut self,
@@ -482,7 +484,7 @@ impl<D: Driver> Worker<D> {
         }
         let consumed = match result {
             Ok(replied) => {
-                // Before the last bytes go to this client, the next one's go to the server.
+                // The next client's bytes go to the server before the last bytes go to this client.
                 if replied.consumed == input.len() {
                     self.after_replies(id, server_id);
                 }
@@ -510,7 +512,7 @@ impl<D: Driver> Worker<D> {
             self.server_fault(server_id, &fault);
         }
         self.repeat(id, server_id);
-        // The client may be gone, and the server be closed or given to others.
+        // The client may be gone, and the server may be closed or used by others.
         let client = self.clients.get(id);
         let (flooding, stalled) = client.map_or((false, false), |c| (c.flooding, c.stalled));
         if flooding {
@@ -520,7 +522,7 @@ impl<D: Driver> Worker<D> {
             self.end_stall(id);
             let server = self.servers.get(server_id);
             if server.is_some_and(|server| server.lease == Some(id)) {
-                // What it had to say may have needed no server.
+                // The client's further input may have needed no server.
                 self.after_replies(id, server_id);
             }
         }
@@ -532,7 +534,7 @@ impl<D: Driver> Worker<D> {
         consumed
     }
 
-    /// A batch that the client has sent has to be put to the server again.
+    /// Sends a client's batch to the server again, if the server has to repeat it.
     #[inline]
     fn repeat(&mut self, id: ClientId, server_id: ServerId) {
         // The server may have been closed or given away when it became free.
@@ -544,7 +546,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A client that was stopped because too many replies were owed goes on when half of them have come.
+    /// Resumes reading from a client that was paused for too many owed replies, once half of them have come.
     fn end_flood(&mut self, id: ClientId, server_id: ServerId) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
@@ -565,7 +567,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn pause_for_client(&mut self, id: ClientId, server_id: ServerId) {
-        // The client may have been ended, or its server given away, when that became free.
+        // The client may have been ended, or its server given away when it became free.
         let leased = self
             .clients
             .get(id)
@@ -623,7 +625,7 @@ impl<D: Driver> Worker<D> {
         let is_leased =
             matches!(server.stage, Stage::Leased) && matches!(client.phase, Phase::Ready);
         let is_free = server.session.is_free() && self.driver.backlog(server.key) == 0;
-        // The server has the client's settings by now, and what the client sent comes next.
+        // The server has the client's settings by now, and the client's input comes next.
         let is_prepared =
             client.stalled && server.session.is_untouched() && !server.is_role_doubtful;
         if !is_leased || !is_free || is_prepared {
@@ -636,7 +638,8 @@ impl<D: Driver> Worker<D> {
             && client.pinned.is_none()
             && client.session.is_plain()
             && !server.session.is_uncertain();
-        // A question of ours would stand inside of the client's message, whose rest would then be read as messages.
+        // A question of ours would stand inside the client's message, and the rest of that message would be read as
+        // messages.
         if !is_plain && (client.session.is_sending_to_server() || !self.settle_state(id, server_id))
         {
             return;
@@ -646,9 +649,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A transaction block in statement pooling ends the client; true if it did.
+    /// Ends a client that has opened a transaction block in statement pooling. True if it did.
     fn leave_statement_mode(&mut self, id: ClientId, server_id: ServerId) -> bool {
-        // They may be gone since the server became free.
+        // The client and the server may be gone since the server became free.
         let (Some(client), Some(server)) = (self.clients.get(id), self.servers.get(server_id))
         else {
             return false;
@@ -670,7 +673,7 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// Whether a client lets go of a free server: it has no reason to keep it, and is not in the middle of a message.
+/// True if a client may release its free server: it is not pinned and not in the middle of a message.
 #[inline]
 fn may_release(client: &Client) -> bool {
     client.session.pin().is_none() && !client.session.is_sending_to_server()

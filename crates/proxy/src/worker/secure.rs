@@ -1,5 +1,5 @@
-//! TLS handshakes, of clients, servers and cancels alike. Their steps are computed by helper threads: a signature or a
-//! certificate chain takes as long as a hundred queries (DESIGN part 5), and nobody's query waits for one.
+//! TLS handshakes of clients, servers and cancels. Helper threads compute their steps: a signature or a certificate
+//! chain takes as long as a hundred queries (DESIGN part 5), and no query waits for one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::driver::{Driver, Key};
 use crate::mailbox::{Asker, Message};
 use crate::tls::{Advanced, Handshake, Progress, Session};
 
-/// A handshake that is going on.
+/// Handshake in progress.
 pub(super) struct Securing {
-    /// None: it is with a helper.
+    /// State of the handshake; none while a helper has it.
     handshake: Option<Handshake>,
-    /// What came in meanwhile.
+    /// Bytes that came in while a helper had the handshake.
     input: Vec<u8>,
 }
 
 impl Securing {
-    /// Begins; the first step may be taken by [`Worker::advance_handshake`].
+    /// Returns a new handshake. [`Worker::advance_handshake`] may take its first step.
     pub(super) fn new(handshake: Handshake) -> Self {
         Self {
             handshake: Some(handshake),
@@ -32,7 +32,7 @@ impl Securing {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Bytes for a handshake; none take its first step.
+    /// Continues a handshake with these bytes; no bytes for the first step.
     pub(super) fn advance_handshake(&mut self, asker: Asker, bytes: &[u8]) {
         let Some((_, securing)) = self.securing(asker) else {
             return;
@@ -47,7 +47,7 @@ impl<D: Driver> Worker<D> {
         let input = std::mem::take(&mut securing.input);
         let (global, lane) = (Arc::clone(&self.global), self.lane);
         let job = move || {
-            // A bug must not leave the connection waiting for a word that never comes.
+            // A bug must not leave the connection waiting for an answer that never comes.
             let advanced = catch_unwind(AssertUnwindSafe(|| handshake.advance(&input)));
             let advanced = advanced.unwrap_or_else(|_| Advanced {
                 output: Vec::new(),
@@ -65,7 +65,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A helper has taken a step.
+    /// Handles a step that a helper has computed.
     pub(super) fn handshake_advanced(&mut self, asker: Asker, advanced: Advanced) {
         let Some((key, securing)) = self.securing(asker) else {
             return;
@@ -94,7 +94,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Records that came in while a helper had the handshake.
+    /// Opens the records that came in while a helper had the handshake.
     fn open_behind(
         &mut self,
         key: Key,
@@ -118,7 +118,7 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
-    /// The connection is protected: what it is for begins.
+    /// Continues with the purpose of a connection whose handshake is done.
     fn secured(&mut self, asker: Asker, key: Key, session: Box<Session>, plain: &[u8]) {
         match asker {
             Asker::Client(id) => self.client_secured(id, &session),
@@ -155,7 +155,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The handshake of whoever asked, if it still goes on.
+    /// Returns a handshake of the asker, if it is still in progress.
     fn securing(&mut self, asker: Asker) -> Option<(Key, &mut Securing)> {
         match asker {
             Asker::Client(id) => {

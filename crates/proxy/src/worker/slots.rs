@@ -1,4 +1,4 @@
-//! What a worker keeps per client, server and pool.
+//! State that a worker keeps for each client, server and pool.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,21 +41,21 @@ use crate::transport::{Incoming, Outgoing};
 
 // === clients ===
 
-/// Where a client is in its life.
+/// Phase of a client's life.
 pub(super) enum Phase {
-    /// It proves who it is.
+    /// The client is logging in.
     Authenticating(Box<Authenticating>),
-    /// Its cancel request is being carried out.
+    /// The client's cancel request is being carried out.
     Cancelling,
-    /// It talks to the console.
+    /// The client talks to the console.
     Console(Box<dyn Conversation>),
-    /// It has not said who it is.
+    /// The client has not sent its start-up packet.
     Opening(Opening),
-    /// It works.
+    /// The client is logged in and may send queries.
     Ready,
-    /// Its TLS handshake is going on.
+    /// The client's TLS handshake is in progress.
     Securing(Box<Securing>),
-    /// It waits for the reported parameters that belong to its start-up parameters.
+    /// The client waits for the reported parameters that belong to its start-up parameters.
     Welcome,
 }
 
@@ -63,43 +63,43 @@ pub(super) enum Phase {
 pub(super) struct Authenticating {
     pub(super) hello: Hello,
     pub(super) exchange: Option<Box<weir_auth::login::Exchange>>,
-    /// The exchange is SCRAM's; a failure has a name of its own then.
+    /// True if the exchange is SCRAM; its failures have a name of their own.
     pub(super) is_sasl: bool,
-    /// None: there is no such database, which is said only after the login.
+    /// Destination after the login. None if there is no such database, which the client learns only after the login.
     pub(super) plan: Option<Plan>,
-    /// When its last message came: the answer to a failure is held back from then on, however long the verdict took.
+    /// Time of the client's last message. The delay of a refusal counts from here, however long the check took.
     pub(super) spoke_at: Moment,
-    /// How long its refusal is held back: counted as soon as it is certain.
+    /// Time for which a refusal is held back; counted as soon as the failure is certain.
     pub(super) penalty: Option<Duration>,
-    /// Why it does not go on.
+    /// Reason why the login does not continue now.
     pub(super) busy: Busy,
-    /// What has been found out for it.
+    /// Facts found out for this login.
     pub(super) learnt: Learnt,
-    /// Who checks its password, if not we.
+    /// Directory that checks the password, if Weir does not check it itself.
     pub(super) directory: Option<Directory>,
-    /// The password that a directory checks: good for the server as well, once it is known to be right.
+    /// Password that a directory checks. Once accepted, it also serves to log in to the server.
     pub(super) typed: Option<Secret>,
 }
 
-/// What a login waits for.
+/// Event that a login waits for.
 pub(super) enum Busy {
-    /// Nothing: the client has the word.
+    /// Nothing: the client sends the next message.
     No,
     /// An answer of a server.
     Inquiring(Inquiry),
-    /// The time at which it is told that it has failed.
+    /// The time at which the refusal is sent to the client.
     Refused(Fault),
     /// A helper thread.
     Waiting,
 }
 
-/// Where an authenticated client goes.
+/// Destination of an authenticated client.
 pub(super) enum Plan {
     Console(Role),
     Pool(Box<PoolSettings>),
 }
 
-/// Places that a client takes in limits; given back when it leaves.
+/// Places of a client in limits. They are given back when the client leaves.
 #[derive(Default)]
 pub(super) struct Guards {
     #[expect(dead_code, reason = "held for its drop")]
@@ -109,7 +109,7 @@ pub(super) struct Guards {
     pub(super) user: Option<Entered>,
 }
 
-/// A protected connection from a client.
+/// Protection of a client's TLS connection.
 pub(super) struct ClientProtection {
     pub(super) protection: Protection,
     /// The client's own certificate, which has been verified.
@@ -125,65 +125,65 @@ pub(super) struct Identity {
     pub(super) remote_pid: u32,
     pub(super) remote_uid: Option<u32>,
     pub(super) is_loopback: bool,
-    /// What protects the connection.
+    /// Protection of the connection by TLS.
     pub(super) tls: Option<ClientProtection>,
-    /// What it was shown in its TLS handshake, until it has logged in.
+    /// TLS settings of the client's handshake, kept until the client has logged in.
     pub(super) incoming: Option<Arc<Incoming>>,
     pub(super) connected_at: Moment,
     pub(super) guards: Guards,
-    /// Number for cancels; 0 if none is registered.
+    /// Process number in the client's cancel key; 0 if none is registered.
     pub(super) cancel_pid: u32,
-    /// Longer cancel keys (protocol 3.2).
+    /// True if cancel keys are longer (protocol 3.2).
     pub(super) long_key: bool,
 }
 
-/// One client.
+/// Client connection of this worker.
 pub(super) struct Client {
     pub(super) key: Key,
-    /// The number that log lines and the console show.
+    /// Number that log lines and the console show.
     pub(super) id: u64,
     pub(super) phase: Phase,
     pub(super) session: ClientSession,
     /// Null before the client has logged in, unless its login asks a server.
     pub(super) pool: PoolId,
-    /// Its server.
+    /// Server of the client.
     pub(super) lease: Option<ServerId>,
-    /// Its place in the queue.
+    /// Place in the queue.
     pub(super) ticket: Option<Ticket>,
-    /// What it sent and nobody could take yet.
+    /// Input that could not be handled yet.
     pub(super) input: Vec<u8>,
-    /// Not receiving, because `input` is full.
+    /// True if receiving is paused because `input` is full.
     pub(super) held: bool,
-    /// Not receiving, because it does not take our answers.
+    /// True if receiving is paused because the client does not read our answers.
     pub(super) blocked: bool,
-    /// Not receiving, because its server owes it too many replies.
+    /// True if receiving is paused because the server owes the client too many replies.
     pub(super) flooding: bool,
-    /// What it sent last waits for a reply of its server to what it sent before.
+    /// True if the client's last input waits for the server's reply to earlier input.
     pub(super) stalled: bool,
-    /// A cancel request of its own that waits for its turn.
+    /// Cancel request for this client that waits for its turn.
     pub(super) held_cancel: Option<Box<HeldCancel>>,
-    /// It has not had a server since it logged in.
+    /// True if the client has not had a server since it logged in.
     pub(super) is_newcomer: bool,
-    /// How many servers that it could not use it has been given since it waits.
+    /// Number of servers that the client could not use since it began to wait.
     pub(super) declined: u8,
-    /// The class of its transaction, where its pool finds its own size.
+    /// Class of the client's transaction, in a pool that finds its own size.
     pub(super) class: u8,
     pub(super) wait_since: Moment,
     pub(super) request_at: Moment,
-    /// When its last request was answered.
+    /// Time at which the last request was answered.
     pub(super) replied_at: Moment,
     pub(super) transaction_at: Moment,
     pub(super) identity: Box<Identity>,
-    /// Its place among the pinned ones; boxed, since few are.
+    /// Place among the pinned clients; boxed, since few clients are pinned.
     pub(super) pinned: Option<Box<Pinned>>,
-    /// What it listens to; most clients listen to nothing.
+    /// Listening state; most clients do not listen.
     pub(super) ears: Option<Box<Ears>>,
-    /// Its timer, if armed.
+    /// Time of the client's timer, if armed.
     pub(super) timer: Option<Moment>,
 }
 
 impl Client {
-    /// A connection that has just come in.
+    /// Returns the state of a connection that has just come in.
     pub(super) fn new(key: Key, id: u64, phase: Phase, identity: Identity, now: Moment) -> Self {
         Self {
             key,
@@ -213,13 +213,13 @@ impl Client {
         }
     }
 
-    /// True if there is a reason of its own not to receive from it.
+    /// True if this client's own state forbids receiving from it.
     pub(super) fn is_stopped(&self) -> bool {
         self.held || self.blocked || self.flooding
     }
 }
 
-/// The prefix of PgBouncer's log lines.
+/// Writes the prefix of PgBouncer's log lines.
 impl fmt::Display for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let identity = &self.identity;
@@ -243,7 +243,7 @@ impl fmt::Display for Client {
     }
 }
 
-/// An end of a connection as the log shows it.
+/// End of a connection as the log shows it.
 pub(super) struct Address<'a>(pub(super) &'a Endpoint, pub(super) u32);
 
 impl fmt::Display for Address<'_> {
@@ -259,30 +259,31 @@ impl fmt::Display for Address<'_> {
 
 // === servers ===
 
-/// What a server connection is tested for.
+/// Purpose of a test of a server connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Test {
-    /// `server_check_query`, before this client gets it.
+    /// Runs `server_check_query` before this client gets the server.
     Check(Waiter),
-    /// `connect_query`.
+    /// Runs `connect_query`.
     Connect,
     /// Reads what the database's functions and relations may do to a session.
     Load {
         /// True if the server has just logged in and was not used yet.
         is_new: bool,
     },
-    /// Whether that has changed.
+    /// Asks whether the functions and relations have changed since.
     Look,
-    /// Whether the role and its defaults are those that the session began with; before this client gets it, if any.
+    /// Asks whether the role and its defaults are still those of the session's login. If a client is named, it gets the
+    /// server afterwards.
     Role(Option<ClientId>),
-    /// An empty query after a cancel, so that a late one hits nobody.
+    /// Runs an empty query after a cancel, so that a late cancel hits no client.
     Ping,
-    /// `server_reset_query`.
+    /// Runs `server_reset_query`.
     Reset,
 }
 
 impl Test {
-    /// What a server is closed for that does not pass.
+    /// Returns the reason for closing a server that fails the test.
     pub(super) const fn failure(self) -> &'static str {
         match self {
             Self::Check(_) | Self::Ping => "test query failed",
@@ -294,39 +295,39 @@ impl Test {
     }
 }
 
-/// Where a server connection is in its life.
+/// Stage of a server connection's life.
 pub(super) enum Stage {
-    /// It waits until the cancel that was sent to it is over.
+    /// The server waits until the cancel that was sent to it is over.
     BeingCancelled,
-    /// Its client left; what it began is being finished.
+    /// The client has left, and the server finishes its work.
     Cleaning,
     /// The connection is being made.
     Connecting,
-    /// Nobody's.
+    /// No client uses the server.
     Idle,
-    /// It works for `lease`.
+    /// The server works for the client in `lease`.
     Leased,
-    /// It listens for the clients of a database.
+    /// The server listens for the clients of a database.
     Listening(ListenerId),
-    /// It logs in.
+    /// The server connection is logging in.
     Login(Box<ServerLogin>),
-    /// It was asked for TLS; once it has answered, this is how.
+    /// The server was asked for TLS; these settings apply once it has answered.
     Negotiating(Arc<Outgoing>),
-    /// Its address is being looked up.
+    /// The server's address is being looked up.
     Resolving(Vec<(String, u16)>, Vec<Target>),
-    /// Its TLS handshake is going on.
+    /// The server's TLS handshake is in progress.
     Securing(Box<Securing>),
     /// A request of our own runs.
     Testing(Test),
 }
 
 impl Stage {
-    /// Whether the connection is not of use yet.
+    /// True if the connection has not logged in yet.
     pub(super) fn is_beginning(&self) -> bool {
         self.is_before_startup() || matches!(self, Self::Login(_))
     }
 
-    /// True if the start-up packet was not sent.
+    /// True if the start-up packet was not sent yet.
     pub(super) fn is_before_startup(&self) -> bool {
         matches!(
             self,
@@ -335,53 +336,53 @@ impl Stage {
     }
 }
 
-/// One server connection.
+/// Server connection of this worker.
 pub(super) struct Server {
     pub(super) key: Key,
     pub(super) pool: PoolId,
     pub(super) stage: Stage,
     pub(super) session: ServerSession,
-    /// Its client.
+    /// Client that uses the server.
     pub(super) lease: Option<ClientId>,
-    /// What it sent and nobody could judge yet.
+    /// Input that could not be handled yet.
     pub(super) input: Vec<u8>,
     pub(super) request_at: Moment,
-    /// Cancels on their way to it.
+    /// Number of cancels on their way to the server.
     pub(super) cancels: u32,
-    /// When its query was cancelled so soon that the cancel may have come before it, and its client then.
+    /// Time of a cancel that may have come before its query, and the client at that time.
     pub(super) cancelled_at: Option<(Moment, ClientId)>,
     /// Time at which an abandoned server is closed if it is not free; none if it is not abandoned.
     pub(super) cleaning_until: Option<Moment>,
-    /// What it says about its database, while it is asked.
+    /// Answer about the database, while the server is asked.
     pub(super) heard: Option<Vec<u8>>,
-    /// A client may have left something in its session that only `server_reset_query` takes away.
+    /// True if a client may have left something in the session that only `server_reset_query` removes.
     pub(super) is_used: bool,
-    /// It was just asked about its session, though no statement gave a reason to.
+    /// True if the server was just asked about its session although no statement gave a reason.
     pub(super) is_checked: bool,
-    /// Why it stays with its client though it is free.
+    /// Reason why the free server stays with its client.
     pub(super) kept: Kept,
-    /// Nobody has let go of it since it logged in.
+    /// True from the login until the server first goes back to its pool or is idle there.
     pub(super) is_new: bool,
-    /// It refused something in a way that may mean that its role is gone.
+    /// True if the server refused something in a way that may mean that its role is gone.
     pub(super) is_role_doubtful: bool,
-    /// Its answer so far to [`Test::Role`].
+    /// Answer so far to [`Test::Role`].
     pub(super) answer: Vec<u8>,
-    /// When that was asked, and the count of statements about roles by then.
+    /// Time of that question, and the count of statements about roles at that time.
     pub(super) role_asked: (Moment, u64),
-    /// It has to go on release.
+    /// Reason for closing the server when it is released.
     pub(super) doomed: Option<&'static str>,
     pub(super) facts: Box<Facts>,
-    /// What is to protect it, until that is done.
+    /// TLS settings for the connection, until its handshake is done.
     pub(super) outgoing: Option<Arc<Outgoing>>,
-    /// What binds a SCRAM exchange to its certificate (RFC 5929), until it has logged in.
+    /// Channel binding data of the server's certificate for SCRAM (RFC 5929), until the login.
     pub(super) end_point: Option<Vec<u8>>,
-    /// Where else to try if the login fails.
+    /// Addresses to try next if the login fails.
     pub(super) targets: Vec<Target>,
     pub(super) timer: Option<Moment>,
 }
 
 impl Server {
-    /// An idle connection.
+    /// Returns the state of an idle connection.
     pub(super) fn new(
         key: Key,
         pool: PoolId,
@@ -424,42 +425,42 @@ impl Server {
 pub(super) struct Pool {
     pub(super) global: Arc<GlobalPool>,
     pub(super) shard: Shard,
-    /// What is counted where the pool finds its own size.
+    /// Counts for a pool that finds its own size.
     pub(super) counted: Option<Box<Counted>>,
     pub(super) settings: Arc<PoolSettings>,
     pub(super) rules: Rules,
-    /// Says what statements may do to a session.
+    /// Judges what statements may do to a session.
     pub(super) judge: Judge,
-    /// How often to look for what no statement shows.
+    /// Frequency of checks for session state that no statement shows.
     pub(super) checks: StateCheck,
-    /// How often to look at what the database's functions do, if at all.
+    /// Interval at which the servers look at what the database's functions do, if at all.
     pub(super) looks: Option<Duration>,
-    /// The state of the draws for that.
+    /// State of the random generator that decides when `checks` are due.
     pub(super) draw: u64,
     /// Pins since the process began, by reason.
     pub(super) pins: BTreeMap<&'static str, u64>,
     pub(super) counters: Counters,
-    /// How long things took; none until something did.
+    /// Durations measured; none until something was measured.
     pub(super) timing: Option<Box<Timing>>,
-    /// The counters when the current and the last period began.
+    /// Counters at the start of the current and of the last period.
     pub(super) period: [Counters; 2],
-    /// Clients on this worker.
+    /// Number of clients on this worker.
     pub(super) clients: usize,
     /// Distinct sets of reported values, so that equal ones are shared.
     pub(super) reported: Vec<Arc<Reported>>,
-    /// When the shard wants its tick.
+    /// Time at which the shard wants its next tick.
     pub(super) tick: Option<Moment>,
-    /// Since when nobody uses it.
+    /// Time since which the pool is unused.
     pub(super) unused_since: Option<Moment>,
-    /// `server_reset_query_always`.
+    /// Value of `server_reset_query_always`.
     pub(super) reset_always: bool,
-    /// Any of the client timeouts is on.
+    /// True if any of the client timeouts is on.
     pub(super) has_timeouts: bool,
-    /// Its database is not configured any more.
+    /// True if the database is no longer configured.
     pub(super) is_removed: bool,
 }
 
-/// The addresses of a host name as targets.
+/// Returns the addresses of a host name as targets.
 pub(super) fn tcp_targets(
     name: &str,
     addresses: Vec<IpAddr>,

@@ -1,4 +1,4 @@
-//! Session state at the end of a transaction: asking the server, and pinning clients.
+//! Session state at the end of a transaction: asks the server for it, and pins clients.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,15 +15,15 @@ use super::slots::Pool;
 use crate::driver::Driver;
 use crate::global::GlobalPool;
 
-/// A pinned client's place among those of its pool (`max_pinned`).
+/// Place of a pinned client among those of its pool (`max_pinned`).
 pub(super) struct Pinned {
-    /// Since when it is.
+    /// Time since which the client is pinned.
     pub(super) since: Moment,
     pool: Arc<GlobalPool>,
 }
 
 impl Pinned {
-    /// None if there is no place left.
+    /// Takes a place. None if no place is left.
     fn new(pool: &Arc<GlobalPool>, max: u32, now: Moment) -> Option<Self> {
         let has_room = |count: u32| (max == 0 || count < max).then(|| count + 1);
         let order = Ordering::Relaxed;
@@ -42,7 +42,8 @@ impl Drop for Pinned {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Whether a client lets go of its free server as far as its session's state goes. Most have none, and do not get here.
+    /// True if nothing in the session's state makes a client keep its free server. Most clients have no such state and
+    /// do not get here.
     pub(super) fn settle_state(&mut self, id: ClientId, server_id: ServerId) -> bool {
         !self.is_behind(id)
             && !self.asks_state(id, server_id)
@@ -50,13 +51,14 @@ impl<D: Driver> Worker<D> {
             && !self.keeps(id, server_id)
     }
 
-    /// Whether a client keeps its server until it has heard everything.
+    /// True if a client keeps its server until it has received all earlier notifications.
     fn is_behind(&self, id: ClientId) -> bool {
         let client = self.clients.must_get(id);
         client.is_some_and(|client| client.session.is_behind())
     }
 
-    /// Whether a server that is free has to answer a question about its client's session before it goes to anybody else.
+    /// Asks a free server about its client's session, if that must be known before another client uses the server. True
+    /// if the server was asked.
     fn asks_state(&mut self, id: ClientId, server_id: ServerId) -> bool {
         let (Some(client), Some(server)) = (
             self.clients.must_get(id),
@@ -68,7 +70,7 @@ impl<D: Driver> Worker<D> {
             return false;
         };
         if !server.session.is_uncertain() {
-            // What was just asked is not asked again.
+            // A question that was just asked is not repeated.
             let was_checked = std::mem::take(&mut server.is_checked);
             if pool.checks == StateCheck::Off || was_checked || !pool.is_check_due() {
                 return false;
@@ -88,7 +90,8 @@ impl<D: Driver> Worker<D> {
         true
     }
 
-    /// The pins of a client whose server is free, as they are now. False if the client was ended: it had no place.
+    /// Updates the pin of a client whose server is free. False if the client was ended because the pool had no place
+    /// left.
     fn settle_pin(&mut self, id: ClientId, server_id: ServerId) -> bool {
         let (Some(client), Some(server)) = (
             self.clients.must_get_mut(id),
@@ -141,7 +144,7 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// What a pool's setting means for its relay.
+/// Returns the relay's policy for a pool's `session_state` setting.
 pub(super) fn policy(pool: &PoolSettings) -> StatePolicy {
     match pool.session_state {
         SessionState::Off => StatePolicy::Off,
@@ -152,7 +155,7 @@ pub(super) fn policy(pool: &PoolSettings) -> StatePolicy {
     }
 }
 
-/// What a pool's setting means for values that sequences gave.
+/// Returns the policy for a pool's `sequence_values` setting.
 pub(super) const fn sequences(pool: &PoolSettings) -> SequencePolicy {
     match pool.sequence_values {
         SequenceValues::Learn => SequencePolicy::Learn,
@@ -161,7 +164,7 @@ pub(super) const fn sequences(pool: &PoolSettings) -> SequencePolicy {
     }
 }
 
-/// How often to look for what no statement shows.
+/// Returns how often a pool's servers are checked for session state that no statement shows.
 pub(super) fn checks(pool: &PoolSettings) -> StateCheck {
     match policy(pool) {
         StatePolicy::Track | StatePolicy::Refuse => pool.session_state_check,
@@ -169,16 +172,16 @@ pub(super) fn checks(pool: &PoolSettings) -> StateCheck {
     }
 }
 
-/// Judges texts by the pool's list of functions.
+/// Returns a judge of statements with the pool's list of functions.
 pub(super) fn judge(pool: &PoolSettings) -> Judge {
     let names = pool.session_state_functions.iter();
     Judge::new(Functions::new(names.map(ToString::to_string)))
 }
 
 impl Pool {
-    /// Whether the next release is one to check.
+    /// True if the next release is to be checked.
     fn is_check_due(&mut self) -> bool {
-        // Evenly spread is enough (Knuth's linear congruential generator, by its upper half): nothing secret hangs on it.
+        // An even spread suffices (Knuth's linear congruential generator, upper half): no secret depends on it.
         self.draw = self
             .draw
             .wrapping_mul(6_364_136_223_846_793_005)
