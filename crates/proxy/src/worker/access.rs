@@ -1,8 +1,8 @@
-//! Whether a client may come in: which method the rules give it, what has to be found out for that, and the exchange.
+//! Access of clients: the method that the rules require, the facts that it needs, and the start of the exchange.
 //!
-//! Everything is decided by [`step`], a function of what is known so far. What it lacks (a host name, roles, the secret
-//! of a user, the name behind a user id) is asked for without waiting; when the answer has come, it is asked again.
-//! A fact that could not be found out never lets anybody in.
+//! [`step`] decides everything, as a function of the facts known so far. Missing facts (a host name, roles, a user's
+//! secret, the name behind a user id) are requested without blocking. When an answer has come, `step` is called again.
+//! A fact that could not be found out never lets a client in.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ use crate::lookups;
 use crate::mailbox::{Asker, Message};
 use crate::settled::Settled;
 
-/// What has been found out for one login.
+/// Facts found out for one login.
 #[derive(Default)]
 pub(super) struct Learnt {
     host_name: Answer<Option<String>>,
     roles: Answer<Vec<String>>,
-    /// The name behind the user id at the other end of a unix socket.
+    /// Name behind the user id at the other end of a unix socket.
     os_user: Answer<Option<String>>,
-    /// By auth_query.
+    /// Account found by auth_query.
     account: Option<Account>,
 }
 
@@ -57,48 +57,48 @@ impl Learnt {
         }
     }
 
-    /// What auth_query said.
+    /// Returns the account that auth_query has found.
     pub(super) fn account(&self) -> Option<&Account> {
         self.account.as_ref()
     }
 }
 
-/// A fact that has been asked for.
+/// Answer to a request for a fact.
 pub(crate) enum Answered {
     HostName(Answer<Option<String>>),
     OsUser(Option<String>),
-    /// None: nobody could be asked.
+    /// Roles of the user; none if no server could be asked.
     Roles(Option<Vec<String>>),
     Secret(Option<Vec<Row>>),
-    /// What LDAP or PAM says of a password.
+    /// True if LDAP or PAM accepts the password.
     Verdict(bool),
 }
 
-/// Where a password is checked.
+/// Place where a password is checked.
 #[derive(Clone)]
 pub(super) enum Directory {
     Ldap(Arc<LdapOptions>),
     Pam {
         service: String,
-        /// What PAM is told of where the client is; none for a unix socket.
+        /// Client's host as PAM is told; none for a unix socket.
         host: Option<String>,
     },
 }
 
-/// How a client proves who it is.
+/// Way in which a client proves its identity.
 enum Way {
-    /// It need not, if its database forces a user.
+    /// No proof is needed, if the database forces a user.
     Any,
-    /// Its certificate names it.
+    /// The certificate names the user.
     Certificate,
-    /// Somebody else knows its password.
+    /// A directory checks the password.
     Directory(Directory),
     Exchange(Exchanged),
-    /// The operating system names it.
+    /// The operating system names the user.
     Peer,
 }
 
-/// What to do next.
+/// Next step of a login.
 enum Step {
     Begin(Exchanged, Account),
     BeginChecked(Directory),
@@ -109,14 +109,14 @@ enum Step {
     Refuse(Fault),
 }
 
-/// What the rules say of a client: a method, and names that its proof must lead to.
+/// Terms that the rules set for a client: a method, and names that its proof must lead to.
 struct Terms<'a> {
     way: Way,
-    /// The rule, unless it is `auth_type` that decides.
+    /// The HBA rule; none if `auth_type` decides.
     rule: Option<&'a Rule>,
 }
 
-/// The next step of a login.
+/// Returns the next step of a login.
 fn step(settled: &Settled, login: &Authenticating, identity: &Identity) -> Step {
     let terms = match terms(settled, login, identity) {
         Ok(terms) => terms,
@@ -145,7 +145,7 @@ fn step(settled: &Settled, login: &Authenticating, identity: &Identity) -> Step 
     }
 }
 
-/// Which method applies.
+/// Returns the method that applies to a login.
 fn terms<'a>(
     settled: &'a Settled,
     login: &Authenticating,
@@ -215,13 +215,13 @@ fn by_rule<'a>(
         }),
         Decision::Needs(Fact::Roles) => Err(match lookup(settled, login) {
             Some(lookup) => Step::Inquire(lookup, Question::Roles),
-            // Nobody can be asked about the users of this database.
+            // No server can be asked about the users of this database.
             None => Step::Refuse(Fault::NoAuthenticationMethod),
         }),
     }
 }
 
-/// The client's address in words; none for a unix socket.
+/// Returns the client's address as text; none for a unix socket.
 fn address_text(identity: &Identity) -> Option<String> {
     let address = &identity.remote.address;
     address.parse::<IpAddr>().is_ok().then(|| address.clone())
@@ -256,7 +256,7 @@ fn way_of(rule: &Rule, login: &Authenticating, identity: &Identity) -> Result<Wa
     })
 }
 
-/// `clientcert=` of a rule.
+/// Checks `clientcert=` of a rule.
 fn check_certificate(
     settled: &Settled,
     login: &Authenticating,
@@ -276,8 +276,8 @@ fn check_certificate(
     }
 }
 
-/// Whether the client's certificate names its user. By its common name; a certificate without one by its alternative
-/// names. A map of the rule may lead from one name to another.
+/// Succeeds if the client's certificate names its user: by its common name, or by its alternative names if it has none.
+/// A rule may ask for the distinguished name instead, and its map may lead from one name to another.
 fn certificate(
     settled: &Settled,
     login: &Authenticating,
@@ -302,7 +302,7 @@ fn certificate(
     leads_to(settled, login, rule, &found, credential)
 }
 
-/// Whether the operating system's user may be this one.
+/// Succeeds if the operating system's user at the other end may log in as this user.
 fn peer(
     settled: &Settled,
     login: &Authenticating,
@@ -320,7 +320,7 @@ fn peer(
     leads_to(settled, login, rule, std::slice::from_ref(name), credential)
 }
 
-/// Whether one of the proved names is the user's, or leads to it by the rule's map.
+/// Succeeds if one of the proved names is the user's, or leads to it by the rule's map.
 fn leads_to(
     settled: &Settled,
     login: &Authenticating,
@@ -349,7 +349,7 @@ fn leads_to(
     }
 }
 
-/// Without a question, but only for users that there are.
+/// Lets a client in without a further question if its user is known.
 fn known_only(settled: &Settled, login: &Authenticating, credential: Credential) -> Step {
     match account(settled, login) {
         Ok(Account::Known(_)) => Step::In,
@@ -358,7 +358,8 @@ fn known_only(settled: &Settled, login: &Authenticating, credential: Credential)
     }
 }
 
-/// Everybody comes in, under the user that the database forces.
+/// Lets every client in under the user that the database forces. For `trust_loopback` only clients from this machine
+/// are let in.
 fn any(settled: &Settled, login: &Authenticating, identity: &Identity) -> Step {
     if settled.settings.trust_loopback {
         return if identity.is_loopback {
@@ -378,7 +379,8 @@ fn any(settled: &Settled, login: &Authenticating, identity: &Identity) -> Step {
     }
 }
 
-/// What is known of the user: by auth_file, else by auth_query, which is asked if it has not been.
+/// Returns the account of the user: from auth_file, else from auth_query. If auth_query has not been asked, the step
+/// that asks it is the error.
 fn account(settled: &Settled, login: &Authenticating) -> Result<Account, Step> {
     let in_file = settled.users.get(login.hello.user.as_bytes());
     let lookup = lookup(settled, login);
@@ -392,7 +394,7 @@ fn account(settled: &Settled, login: &Authenticating) -> Result<Account, Step> {
     }
 }
 
-/// Who is asked about users: the database that the client names, else the one that all names lead to.
+/// Returns how users are looked up: by the database that the client names, else by the one that serves all names.
 pub(super) fn lookup(settled: &Settled, login: &Authenticating) -> Option<AuthLookup> {
     match &login.plan {
         Some(Plan::Pool(pool)) => pool.auth.clone(),
@@ -432,7 +434,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Has a helper find something out.
+    /// Makes a helper thread find a fact out.
     fn look_up(
         &mut self,
         id: ClientId,
@@ -458,7 +460,7 @@ impl<D: Driver> Worker<D> {
         self.fail_client(id, &Fault::TooManyLogins);
     }
 
-    /// The secret of the user, by auth_query or out of its cache.
+    /// Takes the secret of the user from the cache, or asks auth_query.
     fn fetch_account(&mut self, id: ClientId, lookup: &AuthLookup) {
         let Some(client) = self.clients.must_get(id) else {
             return;
@@ -483,7 +485,7 @@ impl<D: Driver> Worker<D> {
         self.authenticate(id);
     }
 
-    /// A letter of a helper.
+    /// Handles a helper's message.
     pub(super) fn learnt(&mut self, asker: Asker, answered: Answered) {
         if let Asker::Client(id) = asker
             && self.clients.contains(id)
@@ -492,7 +494,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Something that a login asked for has been found out, or could not be.
+    /// Continues a login with a fact that was found out, or could not be.
     pub(super) fn learn(&mut self, id: ClientId, answered: Answered) {
         let settled = self.global.settled();
         let Some(client) = self.clients.must_get_mut(id) else {
@@ -607,5 +609,5 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// The longest time for an LDAP directory, whatever the login may take.
+/// Maximum time for an LDAP directory to answer, even if the login may take longer.
 const LDAP_MAX: std::time::Duration = std::time::Duration::from_secs(15);

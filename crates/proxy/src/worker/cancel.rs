@@ -1,7 +1,7 @@
-//! Cancel requests: from a client to the server that works for it, and to nobody else (hazard COR-24).
+//! Cancel requests: they go from a client to the server that works for it, and to no other server (hazard COR-24).
 //!
-//! A server that a cancel is on its way to is not given to another client before the cancel's connection is closed by
-//! PostgreSQL and an empty query has been answered: by then the signal has arrived.
+//! While a cancel is on its way to a server, no other client gets the server. First PostgreSQL must close the cancel's
+//! connection, and the server must answer an empty query: by then the signal has arrived.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,49 +26,51 @@ use crate::mailbox::CancelFrom;
 use crate::socket::{Stream, Target};
 use crate::transport::Outgoing;
 
-/// Cancels on their way at once, per worker; more are dropped, as PostgreSQL drops what it cannot deliver (SEC-66).
+/// Maximum cancels on their way at once, per worker. More are dropped, as PostgreSQL drops what it cannot deliver
+/// (SEC-66).
 const CANCELS_MAX: usize = 128;
 
-/// Cancels on their way to one server at once; more are dropped. A client waits for the end of a cancel before it sends
-/// another, so only one that floods comes here.
+/// Maximum cancels on their way to one server at once. More are dropped: a client waits for the end of a cancel before
+/// it sends another, so only a flooding client reaches this limit.
 const SERVER_CANCELS_MAX: u32 = 4;
 
-/// PostgreSQL ignores a cancel that comes before it has read the query, and a client sends one only once. Behind a pool that
-/// happens: a client may get its server in the moment in which it gives up. So a cancel of a query that is younger than
-/// this ...
+/// Age of a query below which its cancel is sent once more if the query still runs later.
+///
+/// PostgreSQL ignores a cancel that comes before it has read the query, and a client sends a cancel only once. Behind a
+/// pool that happens: a client may get its server in the moment in which it gives up.
 const CANCEL_FRESH: Duration = Duration::from_millis(200);
-/// ... is sent once more if so much later the same query still runs.
+/// Time after a cancel at which it is sent once more, if the same query still runs.
 const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 
 /// Source of a cancel request, which is told when the request is over.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum CancelAsker {
-    /// A connection of this worker, which is closed then.
+    /// Connection of this worker, which is closed then.
     Here(ClientId),
-    /// A connection of the other process of an upgrade.
+    /// Connection of the other process of an upgrade.
     Neighbour(Place),
 }
 
-/// A cancel request that waits until the server works on what it is for: a request of ours comes first.
+/// Cancel request that waits until the server works on the client's request, because a request of ours comes first.
 pub(super) struct HeldCancel {
     asker: Option<CancelAsker>,
 }
 
-/// How far a cancel has come.
+/// Progress of a cancel's connection.
 pub(super) enum Carrying {
     /// The connection is being made.
     Connecting,
-    /// It was asked for TLS.
+    /// The other side was asked for TLS.
     Negotiating,
-    /// Its TLS handshake is going on.
+    /// The TLS handshake is in progress.
     Securing(Box<Securing>),
-    /// The request is on its way.
+    /// The request was sent.
     Sent,
 }
 
-/// Who gets a cancel request.
+/// Receiver of a cancel request.
 pub(super) enum Errand {
-    /// A pooler beside this one, the request as it is, and a place among the connections to it.
+    /// Another pooler in `[peers]`: the request as it came, and a place among the connections to this peer.
     Peer {
         peer_id: u32,
         message: Vec<u8>,
@@ -79,23 +81,23 @@ pub(super) enum Errand {
     Server(ServerId),
 }
 
-/// A connection that carries a cancel request.
+/// Connection that carries a cancel request.
 pub(super) struct Canceller {
     pub(super) key: Key,
     pub(super) id: u64,
     pub(super) carrying: Carrying,
     pub(super) target: Target,
-    /// The protection of the query that it is for.
+    /// Protection of the query's connection; the cancel uses the same.
     pub(super) tls: Option<Arc<Outgoing>>,
     errand: Errand,
-    /// The connection that asked, closed when this is over.
+    /// Connection that asked, closed when the cancel is over.
     asker: Option<CancelAsker>,
     began_at: Moment,
     until: Moment,
 }
 
 impl Canceller {
-    /// The server that it is for, if it is not for a peer.
+    /// Returns the server that the cancel is for; none if it is for a peer.
     pub(super) fn server(&self) -> Option<ServerId> {
         match self.errand {
             Errand::Peer { .. } => None,
@@ -103,7 +105,7 @@ impl Canceller {
         }
     }
 
-    /// The peer that it is for.
+    /// Returns the peer that the cancel is for.
     pub(super) fn peer(&self) -> Option<u32> {
         match self.errand {
             Errand::Peer { peer_id, .. } => Some(peer_id),
@@ -123,17 +125,17 @@ impl Canceller {
         self.began_at
     }
 
-    /// Whether TLS may be missing if the settings say so.
+    /// True if the cancel may go without TLS, should the settings allow that.
     pub(super) fn may_be_plain(&self) -> bool {
         matches!(self.errand, Errand::Peer { .. })
     }
 }
 
 impl<D: Driver> Worker<D> {
-    /// Cancels what a client of this worker is doing. `asker` is the connection that asked.
+    /// Cancels the current work of a client of this worker. `asker` is the connection that asked.
     pub(super) fn cancel_client(&mut self, id: ClientId, asker: Option<CancelAsker>) {
         let Some(client) = self.clients.get_mut(id) else {
-            // It has left while the request was on its way.
+            // The client has left while the request was on its way.
             return self.cancel_done(asker);
         };
         if matches!(client.phase, Phase::Console(_)) {
@@ -153,7 +155,7 @@ impl<D: Driver> Worker<D> {
         self.deliver_cancel(id);
     }
 
-    /// Keeps a cancel request of a client until [`Worker::deliver_cancel`]; a second one takes the place of the first.
+    /// Keeps a cancel request of a client until [`Worker::deliver_cancel`]. A second request replaces the first.
     fn hold_cancel(&mut self, id: ClientId, asker: Option<CancelAsker>) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return self.cancel_done(asker);
@@ -164,12 +166,12 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Passes on the cancel request that a client's server may get now, if there is one. It is never sent while the server
-    /// works on a request of ours, which it would hit instead; and if nothing of the client's is left to cancel, it came too
-    /// late, and PostgreSQL would ignore it.
+    /// Sends the cancel request that is held for a client, if its server may get it now. A cancel is never sent while
+    /// the server works on a request of ours, which it would hit. If no work of the client is left, the cancel came too
+    /// late: it is dropped, as PostgreSQL would ignore it.
     #[inline]
     pub(super) fn deliver_cancel(&mut self, id: ClientId) {
-        // What came before may have ended the client.
+        // An earlier step may have ended the client.
         let client = self.clients.get(id);
         if client.is_some_and(|client| client.held_cancel.is_some()) {
             self.deliver_held_cancel(id);
@@ -206,14 +208,14 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The client left: there is nothing to cancel any more.
+    /// Ends a held cancel request of a client that left.
     pub(super) fn forget_cancel(&mut self, held: Option<Box<HeldCancel>>) {
         if let Some(held) = held {
             self.cancel_done(held.asker);
         }
     }
 
-    /// The client waits for a server, and its query is not wanted any more: no server sees it.
+    /// Cancels the query of a client that waits for a server. No server sees the query.
     fn cancel_waiter(&mut self, id: ClientId) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
@@ -232,7 +234,7 @@ impl<D: Driver> Worker<D> {
         self.take_input(id);
     }
 
-    /// Opens a connection to a server's host to cancel what it is doing.
+    /// Opens a connection to a server's host to cancel the server's current work.
     pub(super) fn cancel_server(&mut self, id: ServerId, asker: Option<CancelAsker>) {
         let Some(server) = self.servers.must_get(id) else {
             return;
@@ -286,7 +288,7 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
-    /// The connection is ready for the request itself.
+    /// Sends the request on a connection that is ready for it.
     pub(super) fn send_cancel(&mut self, id: CancellerId) {
         let Some(canceller) = self.cancellers.must_get_mut(id) else {
             return;
@@ -295,7 +297,7 @@ impl<D: Driver> Worker<D> {
             Errand::Peer { message, .. } => std::mem::take(message),
             Errand::Server(server) => {
                 let Some(server) = self.servers.get(*server) else {
-                    // It was closed meanwhile: there is nothing to cancel.
+                    // The server was closed meanwhile: there is nothing to cancel.
                     return self.cancel_over(id, false);
                 };
                 if let Some(client) = server.lease
@@ -317,8 +319,8 @@ impl<D: Driver> Worker<D> {
         self.driver.send(canceller.key, &message);
     }
 
-    /// The other side has ended a cancel's connection. PostgreSQL closes it in order once the signal is sent; a connection
-    /// that breaks, or ends before the request was sent on it, says nothing of the kind.
+    /// Handles the end of a cancel's connection. PostgreSQL closes it in order once the signal is sent. A connection
+    /// that breaks, or ends before the request was sent on it, does not mean that.
     pub(super) fn cancel_ended(&mut self, id: CancellerId, error: Option<&std::io::Error>) {
         let canceller = self.cancellers.must_get(id);
         let is_sent = canceller.is_some_and(|known| matches!(known.carrying, Carrying::Sent));
@@ -326,14 +328,14 @@ impl<D: Driver> Worker<D> {
             tracing::debug!("the connection of a cancel request broke: {error}");
         }
         if let Some(canceller) = self.cancellers.must_get_mut(id) {
-            // The driver has let go of it, and may give its number to another connection.
+            // The driver has dropped the connection, and may give its key to another one.
             canceller.key = Key::null();
         }
         self.cancel_over(id, is_sent && error.is_none());
     }
 
-    /// A cancel's connection is closed. `ended`: by PostgreSQL, so the signal was sent. If it was not, a request that was sent
-    /// may still arrive: its server serves nobody else.
+    /// Ends a cancel whose connection is over. `ended` is true if PostgreSQL closed it, so the signal was sent. If not,
+    /// a sent request may still arrive, so its server serves no other client.
     pub(super) fn cancel_over(&mut self, id: CancellerId, ended: bool) {
         let Some(canceller) = self.cancellers.must_remove(id) else {
             return;
@@ -350,12 +352,12 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let Some(server) = self.servers.get_mut(server_id) else {
-            // It was closed while the cancel was on its way.
+            // The server was closed while the cancel was on its way.
             return;
         };
         server.cancels -= 1;
         if !ended && matches!(canceller.carrying, Carrying::Sent) {
-            // It may still arrive, at any time: nobody else must be hit.
+            // The cancel may still arrive, at any time: it must not hit another client.
             server.doomed = Some("cancel_wait_timeout");
         }
         if server.cancels == 0 && matches!(server.stage, Stage::BeingCancelled) {
@@ -367,7 +369,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A cancel may have come before its query: is that still running, and nothing else?
+    /// Sends a cancel again that may have come before its query, if the same query still runs.
     pub(super) fn cancel_again(&mut self, server_id: ServerId) {
         // This timer is never disarmed: the server, or its query, may be gone.
         let Some(server) = self.servers.get_mut(server_id) else {
@@ -402,7 +404,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The connection that asked for a cancel is closed: PostgreSQL's way to say "done".
+    /// Closes the connection that asked for a cancel: for PostgreSQL's clients, the sign that the cancel is done.
     pub(super) fn cancel_done(&mut self, asker: Option<CancelAsker>) {
         match asker {
             Some(CancelAsker::Here(id)) if self.clients.contains(id) => {
@@ -413,7 +415,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A cancel that came in on another worker, or in another process.
+    /// Handles a cancel that came in on another worker, or in another process.
     pub(super) fn cancel_letter(&mut self, client: ClientId, asker: CancelFrom) {
         let asker = match asker {
             CancelFrom::Nobody => None,
@@ -423,7 +425,8 @@ impl<D: Driver> Worker<D> {
         self.cancel_client(client, asker);
     }
 
-    /// The connection of a cancel request that came in on another worker; it is only held until that is over.
+    /// Adopts the connection of a cancel request that came in on another worker. It is only held until the cancel is
+    /// over.
     fn adopt_asker(&mut self, stream: Stream) -> Option<CancelAsker> {
         if let Some(load) = self.global.loads.get(self.lane) {
             load.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -436,7 +439,7 @@ impl<D: Driver> Worker<D> {
             remote_pid: 0,
             remote_uid: None,
         })?;
-        // A client too many is ended at once.
+        // A client beyond the limit is ended at once.
         let client = self.clients.get_mut(id)?;
         client.phase = Phase::Cancelling;
         Some(CancelAsker::Here(id))

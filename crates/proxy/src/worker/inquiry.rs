@@ -1,7 +1,7 @@
-//! Questions that a login asks a server: the secret of a user (`auth_query`), the roles it belongs to.
+//! Questions that a login asks a server: the secret of a user (`auth_query`), and the roles of a user.
 //!
-//! They run on pools of their own, as `auth_user`, with one bound parameter (the name in the start-up packet) and with
-//! none of the client's settings, none of which has been looked at by then (hazard SEC-43, CVE-2025-12819).
+//! They run on pools of their own, as `auth_user`, with one bound parameter (the name in the start-up packet). They use
+//! none of the client's settings, which are not checked yet at that time (hazard SEC-43, CVE-2025-12819).
 
 use slotmap::Key as _;
 use weir_config::{AUTH_QUERY, AuthLookup};
@@ -19,26 +19,26 @@ use super::{Missing, Worker};
 use crate::driver::Driver;
 use crate::global::Purpose;
 
-/// What an answer may hold; a user's roles are names of at most 63 bytes each.
+/// Maximum bytes of an answer. A user's roles are names of at most 63 bytes each.
 const ANSWER_MAX: usize = 1024 * 1024;
 
-/// The default auth_query, and until when its answer holds: what is kept must not outlive that (hazard SEC-42).
+/// Default auth_query with the end of the secret's validity, which a cached secret must not outlive (hazard SEC-42).
 pub(super) const AUTH_QUERY_WITH_END: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END, \
     rolvaliduntil FROM pg_authid WHERE rolname=$1 AND rolcanlogin";
 
-/// One text per column; none is NULL.
+/// Row of an answer: one text per column; `None` is NULL.
 pub(super) type Row = Vec<Option<Vec<u8>>>;
 
-/// What is asked.
+/// Question about a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Question {
-    /// Which roles the user belongs to.
+    /// Roles that the user belongs to.
     Roles,
-    /// What secret it has.
+    /// Secret of the user.
     Secret,
 }
 
-/// A question on its way.
+/// Question on its way.
 pub(super) struct Inquiry {
     pub(super) question: Question,
     request: Vec<u8>,
@@ -46,7 +46,7 @@ pub(super) struct Inquiry {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Asks as `lookup` says; the answer comes to [`Worker::answered`].
+    /// Asks a question as `lookup` says. The answer goes to [`Worker::answered`].
     pub(super) fn inquire(&mut self, id: ClientId, lookup: &AuthLookup, question: Question) {
         let settled = self.global.settled();
         let Some(settings) = settled.settings.pool(&lookup.dbname, &lookup.user) else {
@@ -96,7 +96,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A login got the server that it waits for. What the relay would tell a client goes nowhere: this one is nobody yet.
+    /// Sends a question on the server that the login waited for. The relay's messages to the client are dropped: the
+    /// client is not logged in yet.
     pub(super) fn put_question(&mut self, id: ClientId, server_id: ServerId) {
         let (Some(client), Some(server)) = (
             self.clients.must_get_mut(id),
@@ -122,7 +123,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Sends the question, as far as the server may get it yet: not before it has the settings that the question needs.
+    /// Sends the part of the question that the server may get now: none before it has the settings that the question
+    /// needs.
     fn put_request(&mut self, id: ClientId, server_id: ServerId) {
         let (Some(client), Some(server)) = (
             self.clients.must_get_mut(id),
@@ -161,7 +163,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// True if a part of the question waits for the server.
+    /// True if a part of the question is not sent yet.
     fn has_request(&self, id: ClientId) -> bool {
         let phase = self.clients.must_get(id).map(|client| &client.phase);
         let Some(Phase::Authenticating(login)) = phase else {
@@ -171,7 +173,7 @@ impl<D: Driver> Worker<D> {
         matches!(&login.busy, Busy::Inquiring(inquiry) if !inquiry.request.is_empty())
     }
 
-    /// What a server says to a question.
+    /// Handles a server's reply to a question. Returns the number of bytes handled.
     pub(super) fn inquiry_replied(
         &mut self,
         server_id: ServerId,
@@ -236,7 +238,7 @@ impl<D: Driver> Worker<D> {
         let Busy::Inquiring(inquiry) = std::mem::replace(&mut login.busy, Busy::No) else {
             return self.global.broken.report(Missing::State);
         };
-        // The next question, or the client's own session, begins afresh.
+        // The next question, or the client's own session, begins with a new session.
         client.session = weir_session::client::Client::default();
         let rows = match rows(&inquiry.answer) {
             Ok(rows) => Some(rows),
@@ -248,7 +250,7 @@ impl<D: Driver> Worker<D> {
         self.answered(id, inquiry.question, rows);
     }
 
-    /// No server can be had for a question: the client hears only that nobody could be asked.
+    /// Ends a question for which no server can be had. The client is not told the reason.
     pub(super) fn inquiry_failed(&mut self, id: ClientId, why: &str) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
@@ -265,13 +267,13 @@ impl<D: Driver> Worker<D> {
         self.answered(id, inquiry.question, None);
     }
 
-    /// Whether a client waits for what a server says of it.
+    /// True if a client's login waits for a server's answer.
     pub(super) fn is_asked_about(&self, id: ClientId) -> bool {
         let client = self.clients.must_get(id);
         client.is_some_and(|client| matches!(client.phase, Phase::Authenticating(_)))
     }
 
-    /// The server that was asked is gone.
+    /// Ends a question whose server is gone.
     pub(super) fn inquiry_lost(&mut self, id: ClientId, why: &str) {
         if let Some(client) = self.clients.must_get_mut(id) {
             client.lease = None;
@@ -293,12 +295,12 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// Parse, Bind with the name as its only parameter, Execute, Sync.
+/// Returns Parse, Bind with the name as its only parameter, Execute and Sync.
 fn request(sql: &str, user: &str) -> Result<Vec<u8>, EncodeError> {
     let mut out = Vec::new();
     // No parameter types: the server infers them.
     encode::parse(&mut out, b"", sql.as_bytes(), &[0, 0])?;
-    // A name came in a start-up packet of at most 10,000 bytes.
+    // The name came in a start-up packet of at most 10,000 bytes.
     let len = i32::try_from(user.len()).unwrap_or(i32::MAX);
     let mut rest = vec![0, 0, 0, 1];
     rest.extend_from_slice(&len.to_be_bytes());
@@ -310,7 +312,7 @@ fn request(sql: &str, user: &str) -> Result<Vec<u8>, EncodeError> {
     Ok(out)
 }
 
-/// The rows of an answer, or why there are none.
+/// Returns the rows of an answer, or the reason why there are none.
 pub(super) fn rows(answer: &[u8]) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     let mut at = 0;

@@ -1,8 +1,8 @@
-//! LISTEN without a server of one's own: one connection per database listens for all clients that do.
+//! LISTEN without a server per client: one connection per database listens for all clients that do.
 //!
-//! The connection belongs to one worker, which the database's name decides. There a [`Hub`] says what to ask the server
-//! and who hears what; the workers of the clients are told by letters, in order. What becomes of notifications at the
-//! clients is in `listening/ears.rs`, letters that find a mailbox full are in `listening/outbox.rs`.
+//! The connection belongs to one worker, which the database's name decides. There a [`Hub`] decides what to ask the
+//! server and which clients get which notifications. Messages inform the clients' workers, in order.
+//! `listening/ears.rs` has the clients' side, and `listening/outbox.rs` keeps messages that find a mailbox full.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -27,11 +27,11 @@ mod outbox;
 pub(super) use ears::Ears;
 use outbox::Outbox;
 
-/// How often a listening connection is asked whether it lives: one that is silent for good is found out after at most
-/// twice that time.
+/// Interval at which a listening connection is asked for a sign of life. A dead one is found out after at most twice
+/// that time.
 const CHECK_EVERY: Duration = Duration::from_secs(15);
 
-/// What a client that listens wants.
+/// Wish of a client that listens.
 pub(crate) struct Asking {
     /// The client's pool.
     pool: Arc<GlobalPool>,
@@ -40,56 +40,56 @@ pub(crate) struct Asking {
 }
 
 enum Wish {
-    /// To hear what is committed by now.
+    /// To get all notifications that are committed by now.
     Flush,
-    /// To listen, or to stop.
+    /// To listen or to unlisten.
     Request(Request),
 }
 
-/// A client does not listen any more.
+/// Client that does not listen any more.
 pub(crate) struct Leaver {
     database: Arc<str>,
     seat: Seat,
-    /// All, if none is named.
+    /// Channel that the client has left; none means all.
     channel: Option<Channel>,
 }
 
-/// What clients of one worker have to be told.
+/// Event for the clients of one worker.
 pub(crate) enum Heard {
-    /// A request was carried out.
+    /// The server has carried out a request.
     Done(Seat),
-    /// Everything is told that the client wanted to have heard.
+    /// Everything is delivered that the client wanted to get first.
     Flushed(Seat),
-    /// What this process says from here on is the client's own, as long as it has that server.
+    /// From here on, notifications of this server process are the client's own, as long as it has that server.
     Leased(Seat, u32),
-    /// Nothing is heard for these clients any more.
+    /// These clients get no notifications any more.
     Lost(Vec<Seat>, Loss),
     /// A NotificationResponse as it came.
     Notification(Arc<[u8]>, Seats),
-    /// The server refused a request; the body of its ErrorResponse.
+    /// The server refused a request; this is the body of its ErrorResponse.
     Refused(Seat, Box<[u8]>),
 }
 
-/// Why nothing is heard any more.
+/// Reason why notifications have ended.
 #[derive(Clone)]
 pub(crate) enum Loss {
     Fault(Fault),
-    /// The body of the server's own last word.
+    /// Body of the server's last message.
     LastWord(Arc<[u8]>),
 }
 
-/// The listeners that live on this worker, and its letters about listening.
+/// Listeners of this worker, and its messages about listening.
 pub(super) struct Listening {
     listeners: Slots<ListenerId, Listener>,
     by_database: HashMap<Arc<str>, ListenerId>,
     outbox: Outbox,
 }
 
-/// One database's.
+/// Listener of one database.
 struct Listener {
     hub: Hub,
     database: Arc<str>,
-    /// Where its connection comes from: the pool of its first client's user.
+    /// Pool that the connection comes from: that of its first client's user.
     pool: Arc<GlobalPool>,
     link: Link,
 }
@@ -111,19 +111,19 @@ impl Listening {
         }
     }
 
-    /// True if clients, perhaps of other workers, listen by a server of this one.
+    /// True if clients, perhaps of other workers, listen by a server of this worker.
     pub(super) fn is_needed(&self) -> bool {
         let mut listeners = self.listeners.iter();
         listeners.any(|(_, listener)| !listener.hub.is_idle())
     }
 
-    /// Letters that wait for room in mailboxes.
+    /// Number of messages that wait for room in mailboxes.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.outbox.len()
     }
 
-    /// Channels and clients of the listeners here.
+    /// Numbers of channels and of clients of the listeners here.
     #[cfg(test)]
     pub(super) fn counts(&self) -> (usize, usize) {
         let hubs = || self.listeners.iter().map(|(_, listener)| &listener.hub);
@@ -135,7 +135,7 @@ impl Listening {
 }
 
 impl<D: Driver> Worker<D> {
-    /// The worker whose connection listens for a database.
+    /// Returns the worker whose connection listens for a database.
     fn listening_lane(&self, database: &str) -> usize {
         let mut hasher = DefaultHasher::new();
         database.hash(&mut hasher);
@@ -150,7 +150,7 @@ impl<D: Driver> Worker<D> {
         let id = match self.listening.by_database.get(&pool.database) {
             Some(id) => *id,
             None if matches!(wish, Wish::Flush) => {
-                // There was one, and the client has been told what became of it.
+                // The listener has ended, and the client was told the reason.
                 return self.tell(seat.lane, vec![Heard::Flushed(seat)]);
             }
             None => match self.add_listener(&pool) {
@@ -186,7 +186,7 @@ impl<D: Driver> Worker<D> {
 
     pub(super) fn listen_ended(&mut self, leaver: &Leaver) {
         let Some(id) = self.listening.by_database.get(&leaver.database).copied() else {
-            // It has ended, and its clients were told.
+            // The listener has ended, and its clients were told.
             return;
         };
         if let Some(listener) = self.listening.listeners.must_get_mut(id) {
@@ -200,7 +200,7 @@ impl<D: Driver> Worker<D> {
 
     // --- the connection ---
 
-    /// Carries out what a hub wants; call after each command to it.
+    /// Carries out the actions of a hub; call it after each command to the hub.
     fn pump_listener(&mut self, id: ListenerId) {
         let Some(listener) = self.listening.listeners.must_get_mut(id) else {
             return;
@@ -229,7 +229,7 @@ impl<D: Driver> Worker<D> {
     /// Gets a connection from the pool, or a place in its queue.
     pub(super) fn connect_listener(&mut self, id: ListenerId) {
         let Some(listener) = self.listening.listeners.get_mut(id) else {
-            // It has ended while a server was tested for it.
+            // The listener has ended while a server was tested for it.
             return;
         };
         listener.link = Link::Down;
@@ -246,7 +246,7 @@ impl<D: Driver> Worker<D> {
                     }
                     self.close_server(server, "idle server got dirty");
                 }
-                // A new one is as good as a check.
+                // A new server is as good as a checked one.
                 Checkout::Check(server) => {
                     self.close_server(server.into(), "unused for too long to listen");
                 }
@@ -265,13 +265,13 @@ impl<D: Driver> Worker<D> {
         self.pump(pool_id);
     }
 
-    /// The connection is there.
+    /// Gives a listener the server that it waited for.
     pub(super) fn listener_up(&mut self, id: ListenerId, server_id: ServerId) {
         let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
         let Some(listener) = self.listening.listeners.get_mut(id) else {
-            // Nobody wants it any more.
+            // No client needs the listener any more.
             server.stage = Stage::Leased;
             return self.release_later(server_id);
         };
@@ -282,7 +282,7 @@ impl<D: Driver> Worker<D> {
         self.pump_listener(id);
     }
 
-    /// What a listening server sent.
+    /// Handles input from a listening server. Returns the number of bytes handled.
     pub(super) fn listener_received(
         &mut self,
         server_id: ServerId,
@@ -304,7 +304,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The time has come to see whether it lives.
+    /// Checks a listening server: closes it if the last check was not answered, else asks for a sign of life. No check
+    /// takes place while listening connections are paused.
     pub(super) fn check_listener(&mut self, server_id: ServerId, id: ListenerId) {
         let is_held_back = self.listening.outbox.is_holding_back();
         let Some(listener) = self.listening.listeners.must_get_mut(id) else {
@@ -317,7 +318,7 @@ impl<D: Driver> Worker<D> {
         self.pump_listener(id);
     }
 
-    /// Nobody listens: the connection goes back to its pool, where its idle timeout ends it.
+    /// Ends a listener without clients. Its connection goes back to the pool, where the idle timeout ends it.
     fn rest_listener(&mut self, id: ListenerId) {
         let Some(mut listener) = self.listening.listeners.must_remove(id) else {
             return;
@@ -351,7 +352,7 @@ impl<D: Driver> Worker<D> {
 
     // --- when it fails ---
 
-    /// No connection can be had.
+    /// Ends a listener that cannot get a connection.
     pub(super) fn listener_not_served(&mut self, id: ListenerId, error: WaitError) {
         let Some(listener) = self.listening.listeners.must_get(id) else {
             return;
@@ -373,8 +374,8 @@ impl<D: Driver> Worker<D> {
         self.end_listener(id, &loss);
     }
 
-    /// The connection is gone, and with it what was said meanwhile: whoever listened has to know, as if the connection had
-    /// been its own.
+    /// Ends a listener whose connection is lost, and with it the notifications of the meantime. Its clients are told,
+    /// as if the connection had been their own.
     pub(super) fn listener_lost(&mut self, id: ListenerId, name: &str, reason: &str) {
         let Some(listener) = self.listening.listeners.must_get_mut(id) else {
             return;
@@ -408,7 +409,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The configuration leads elsewhere: what is said there would not be heard on the old connection.
+    /// Closes the pool's listening connection if the configuration leads elsewhere: notifications there would not reach
+    /// the old connection.
     pub(super) fn close_listener_of(&mut self, pool_id: PoolId) {
         let is_listener = |pool: &super::slots::Pool| pool.global.purpose == Purpose::Listener;
         if !self.pools.must_get(pool_id).is_some_and(is_listener) {
@@ -429,7 +431,8 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// What a hub has to tell, by lane. Marks of leases come from anybody who knows the channel, so their lane may be none.
+/// Returns the events of a hub, by lane. Any client that knows the channel can send the mark of a lease, so its lane
+/// may not exist.
 fn heard(hub: &mut Hub, lanes: usize) -> Vec<Vec<Heard>> {
     let mut heard = Vec::new();
     while let Some(event) = hub.poll() {

@@ -1,4 +1,5 @@
-//! How a client gets in: TLS, start-up packet, limits. Between them is [`super::access`]; it ends in [`super::welcome`].
+//! Login of a client: TLS, start-up packet, limits. [`super::access`] stands between them, and [`super::welcome`]
+//! follows.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use crate::settled::Settled;
 use crate::tls::Session;
 
 impl<D: Driver> Worker<D> {
-    /// The first bytes of a connection.
+    /// Handles the first bytes of a connection. Returns the number of bytes handled.
     pub(super) fn opening_input(&mut self, id: ClientId, input: &[u8]) -> usize {
         let mut at = 0;
         loop {
@@ -72,7 +73,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A client wants TLS.
+    /// Starts a TLS handshake with a client.
     fn secure_client(&mut self, id: ClientId, is_direct: bool) {
         let settled = self.global.settled();
         let Some(client) = self.clients.must_get_mut(id) else {
@@ -92,13 +93,13 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Bytes for a client's handshake.
+    /// Passes bytes to a client's handshake.
     pub(super) fn securing_input(&mut self, id: ClientId, input: &[u8]) -> usize {
         self.advance_handshake(Asker::Client(id), input);
         input.len()
     }
 
-    /// A client's handshake is done: its start-up packet comes next.
+    /// Notes what protects a client whose handshake is done. Its start-up packet comes next.
     pub(super) fn client_secured(&mut self, id: ClientId, session: &Session) {
         if let Some(client) = self.clients.must_get_mut(id) {
             client.identity.tls = Some(ClientProtection {
@@ -118,7 +119,7 @@ impl<D: Driver> Worker<D> {
         self.remove_client(id, Leaving::Lost, reason);
     }
 
-    /// A client said who it wants to be.
+    /// Handles a client's start-up packet.
     fn hello(&mut self, id: ClientId, hello: Hello) {
         let settled = self.global.settled();
         let guard = self.global.clients.try_enter();
@@ -171,7 +172,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Limits, then the pool.
+    /// Enters the client into the limits, then into its pool.
     pub(super) fn join(&mut self, id: ClientId, settings: PoolSettings, asked: Arc<Asked>) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
@@ -196,10 +197,10 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A cancel request: finds the client it names, wherever it lives. No answer either way.
+    /// Handles a cancel request: finds the client that it names, on any worker. The requester gets no answer.
     ///
-    /// Nothing limits requests with a right key, so an attacker cannot use up the share of others at the same address.
-    /// Wrong keys cost a look-up and nothing more.
+    /// Requests with a right key are not limited, so an attacker cannot use up the share of others at the same address.
+    /// A wrong key costs only a look-up.
     fn cancel_requested(&mut self, id: ClientId, pid: u32, key: &[u8]) {
         if let Some(peer) = self.peer_of(pid) {
             return self.forward_cancel(id, peer, pid, key);
@@ -219,7 +220,7 @@ impl<D: Driver> Worker<D> {
         if place.lane == self.lane {
             return self.cancel_client(place.client, Some(CancelAsker::Here(id)));
         }
-        // The socket goes to the client's worker: it is closed when the cancel is over.
+        // The socket goes to the client's worker, which closes it when the cancel is over.
         let socket = self.driver.detach(client.key);
         let asker = socket.map_or(CancelFrom::Nobody, CancelFrom::Socket);
         drop(self.post(
@@ -232,13 +233,14 @@ impl<D: Driver> Worker<D> {
         self.remove_client(id, Leaving::Orderly, "cancel request");
     }
 
-    /// Where a client of this worker lives.
+    /// Returns the place of a client of this worker.
     pub(super) fn place_of(&self, client: ClientId) -> Place {
         let lane = self.lane;
         Place { lane, client }
     }
 
-    /// During an upgrade the client may live with the other process, which says when the cancel is over.
+    /// Passes a cancel request to the other process of an upgrade, where its client may be. That process tells when the
+    /// cancel is over.
     fn pass_cancel(&mut self, id: ClientId, pid: u32, key: &[u8]) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
@@ -251,7 +253,7 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// Where a client is going; `None` if there is no such database, or no right to the console.
+/// Returns a client's destination. None if there is no such database, or the user has no right to the console.
 fn plan(settled: &Settled, hello: &Hello, remote_uid: Option<u32>) -> Option<Plan> {
     if !DATABASES.contains(&hello.database.as_str()) {
         let settings = settled.settings.pool(&hello.database, &hello.user);
@@ -271,12 +273,12 @@ fn plan(settled: &Settled, hello: &Hello, remote_uid: Option<u32>) -> Option<Pla
     Some(Plan::Console(role))
 }
 
-/// Whether the other end of a unix socket runs as the same user as this process.
+/// True if the other end of a unix socket runs as the same user as this process.
 fn is_us(uid: Option<u32>) -> bool {
     uid == Some(rustix::process::getuid().as_raw())
 }
 
-/// The parameters that follow this client from server to server.
+/// Returns the parameters that follow this client from server to server.
 pub(super) fn asked(settled: &Settled, hello: &Hello, remote: &weir_stats::Endpoint) -> Asked {
     let global = &settled.settings.global;
     let ignored = |name: &str| {

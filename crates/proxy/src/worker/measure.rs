@@ -1,7 +1,7 @@
-//! What a worker counts for others to read: how long things took, which errors clients got, its own load.
+//! Figures that a worker keeps for others to read: durations, errors of clients, its own load.
 //!
-//! A worker bumps what it owns and nothing else; nobody takes a lock for a count. Who wants figures sends a letter and
-//! gets a copy ([`Worker::measure`]).
+//! A worker changes only its own counters and takes no lock for a count. A reader of figures sends a message and gets a
+//! copy ([`Worker::measure`]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,21 +19,20 @@ use super::ids::{ClientId, PoolId, ServerId};
 use super::slots::{Client, Pool, Server, Stage};
 use crate::driver::Driver;
 
-/// Errors by who made them and SQLSTATE.
+/// Errors by source and SQLSTATE.
 pub(super) type Errors = BTreeMap<(Blame, &'static str), u64>;
 
-/// Came with PostgreSQL 17, after the release that the table of codes was made from.
+/// Code that came with PostgreSQL 17, after the release that the table of codes was made from.
 const TRANSACTION_TIMEOUT: &str = "25P04";
 
-/// How long things took in a pool on one worker. Made when the first thing is measured: many pools never serve anybody
-/// on most workers.
+/// Durations in a pool on one worker. Made at the first measurement: many pools never serve a client on most workers.
 #[derive(Debug, Default)]
 pub(super) struct Timing {
-    /// Since the process began.
+    /// Durations since the process began.
     pub(super) all: Times,
-    /// The same when the current and the last period began.
+    /// Durations at the start of the current and of the last period.
     period: [Times; 2],
-    /// A period has begun since.
+    /// True if a period has begun since.
     has_period: bool,
 }
 
@@ -45,7 +44,7 @@ impl Timing {
         self.has_period = true;
     }
 
-    /// In the last full period; while none is over, since the beginning.
+    /// Returns the durations of the last full period, or all until a period is over.
     fn recent(&self) -> Times {
         let [current, last] = &self.period;
         match self.has_period {
@@ -55,7 +54,7 @@ impl Timing {
     }
 }
 
-/// What was counted in a pool by workers that have forgotten it meanwhile, so that no total ever falls.
+/// Counts of workers that have forgotten the pool since; kept so that no total ever falls.
 #[derive(Debug, Default)]
 pub(crate) struct Retired {
     counters: Counters,
@@ -74,7 +73,7 @@ impl Retired {
         }
     }
 
-    /// Adds it to the counters of its database.
+    /// Adds the counts to those of their database.
     pub(crate) fn show_totals(&self, snapshot: &mut Snapshot, database: &str) {
         if self.counters == Counters::default() {
             return;
@@ -86,7 +85,7 @@ impl Retired {
         }
     }
 
-    /// Adds it to the row of its pool, which has this size.
+    /// Adds the counts to the row of their pool, which has this size.
     pub(crate) fn show_row(&self, snapshot: &mut Snapshot, name: (&str, &str), size: u32) {
         if self.counters == Counters::default() {
             return;
@@ -102,13 +101,13 @@ impl Retired {
 }
 
 impl Pool {
-    /// Where to write down how long something took.
+    /// Returns the histograms in which durations are recorded.
     #[inline]
     pub(super) fn times(&mut self) -> &mut Times {
         &mut self.timing.get_or_insert_default().all
     }
 
-    /// Adds what was measured to the pool's row.
+    /// Adds the measured durations to the pool's row.
     pub(super) fn show_times(&self, row: &mut PoolRow) {
         row.totals = self.counters;
         row.times = self.timing.as_ref().map(|timing| timing.all.clone().into());
@@ -116,18 +115,18 @@ impl Pool {
     }
 }
 
-/// What the connections of one pool on this worker do, found in one pass over all of them.
+/// Activity of one pool's connections on this worker, found in one pass over all of them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tally {
     pub(super) being_cancelled: u64,
     pub(super) tested: u64,
     pub(super) idle: u64,
-    /// Idle for longer than `server_check_delay`.
+    /// Servers idle for longer than `server_check_delay`.
     pub(super) used: u64,
     pub(super) active: u64,
     pub(super) login: u64,
     pub(super) pinned: u64,
-    /// Clients that have a server.
+    /// Servers that have a client.
     pub(super) leased: u64,
 }
 
@@ -154,13 +153,13 @@ impl<D: Driver> Worker<D> {
         tallies
     }
 
-    /// Whether an idle server would be checked before its next use.
+    /// True if an idle server would be checked before its next use.
     pub(super) fn is_long_idle(&self, id: ServerId, server: &Server) -> bool {
         let pool = self.pools.must_get(server.pool);
         pool.is_some_and(|pool| pool.shard.is_long_idle(id.into(), self.now))
     }
 
-    /// Its load.
+    /// Returns the load of this worker.
     pub(super) fn load(&self) -> WorkerRow {
         let has_ears = |(_, client): &(ClientId, &Client)| client.ears.is_some();
         WorkerRow {
@@ -174,7 +173,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// This worker without a row for each of its connections: little work, however many there are.
+    /// Returns the figures of this worker without a row for each connection: little work, however many connections
+    /// there are.
     pub(super) fn measure(&self) -> Snapshot {
         let mut snapshot = self.describe_pools();
         if self.lane == 0 {
@@ -189,7 +189,7 @@ impl<D: Driver> Worker<D> {
         snapshot
     }
 
-    /// A client waited for a server, in vain or not.
+    /// Counts a client's wait for a server, successful or not.
     pub(super) fn count_wait(&mut self, id: ClientId) {
         let Some(client) = self.clients.must_get(id) else {
             return;
@@ -200,7 +200,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A client got an error.
+    /// Counts an error that a client got.
     pub(super) fn count_error(&mut self, blame: Blame, code: Option<SqlState>) {
         let code = match code {
             Some(code) if code.as_str() == TRANSACTION_TIMEOUT => TRANSACTION_TIMEOUT,
@@ -209,7 +209,7 @@ impl<D: Driver> Worker<D> {
         *self.errors.entry((blame, code)).or_default() += 1;
     }
 
-    /// Errors of a server that were passed on.
+    /// Counts errors of a server that were passed on.
     #[cold]
     pub(super) fn count_errors(&mut self, server_id: ServerId, count: u32) {
         let server = self.servers.must_get_mut(server_id);
@@ -227,18 +227,18 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// The code in a whole ErrorResponse.
+/// Returns the code in a whole ErrorResponse.
 pub(super) fn code_of(message: &[u8]) -> Option<SqlState> {
     let body = message.get(HEADER_LEN..).unwrap_or_default();
     ErrorFields::parse(body).ok()?.sqlstate()
 }
 
-/// Whole microseconds.
+/// Returns whole microseconds.
 pub(super) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Processor time of this thread. No clock in the sense of the rule: nothing is decided by it.
+/// Returns the processor time of this thread. The rule about clocks does not apply: no decision depends on this value.
 fn cpu_us() -> u64 {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(used.tv_sec).unwrap_or_default();

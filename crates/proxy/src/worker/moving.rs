@@ -1,8 +1,9 @@
-//! The online upgrade, on both sides: clients that have nothing running go to the next process with their sessions, and
-//! arrive there as if they had always been there.
+//! The online upgrade, on both sides: clients that have nothing running go to the next process with their sessions.
+//! There they continue as if they had always been there.
 //!
-//! A client's socket is sent while it is still ours. Only when the packet is in the other process's hands do we let go of
-//! it, so a client that cannot be sent has lost nothing. What it sends meanwhile stays in its socket.
+//! A client's socket is sent while this process still holds it. The process closes its copy only when the packet has
+//! been handed over, so a client that cannot be sent loses nothing. Bytes that the client sends meanwhile stay in its
+//! socket.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,10 +29,10 @@ use crate::handover::{Letter, Link, LinkError, Moved, Proofs};
 use crate::listen::Accepted;
 use crate::socket::Stream;
 
-/// Between two looks at clients that could not go yet.
+/// Interval between two checks of clients that could not move yet.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// A client that has come from the process before this one.
+/// Client that has come from the process before this one.
 pub(crate) struct Arrival {
     pub(crate) moved: Box<Moved>,
     pub(crate) stream: Stream,
@@ -40,7 +41,8 @@ pub(crate) struct Arrival {
 impl<D: Driver> Worker<D> {
     // --- the old process ---
 
-    /// A successor accepts clients by now: ours go there as soon as they have nothing running, or leave.
+    /// Starts moving clients to the next process, which accepts clients by now. Clients move as soon as they have
+    /// nothing running.
     pub(super) fn begin_moving(&mut self, link: Arc<Link>) {
         self.driver.stop_accepting();
         self.moving = Some(link);
@@ -60,7 +62,7 @@ impl<D: Driver> Worker<D> {
         self.finish_if_drained();
     }
 
-    /// Looks at every client.
+    /// Moves every client that can move now.
     pub(super) fn move_all(&mut self) {
         let ids: Vec<_> = self.clients.iter().map(|(id, _)| id).collect();
         for id in ids {
@@ -73,7 +75,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The next process opens servers of its own: ours make room as soon as nobody waits for one.
+    /// Closes idle servers as soon as no client waits for one, to make room for the next process's servers.
     fn close_spare_servers(&mut self) {
         if self
             .clients
@@ -86,7 +88,7 @@ impl<D: Driver> Worker<D> {
         let idle = idle.filter(|(_, server)| matches!(server.stage, Stage::Idle));
         let ids: Vec<_> = idle.map(|(id, _)| id).collect();
         for id in ids {
-            // A pool may have closed it because others were.
+            // The pool may have closed this server because of another one.
             if let Some(server) = self.servers.get(id) {
                 let pool = server.pool;
                 self.close_server(id, "moved to the next process");
@@ -95,7 +97,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Sends a client to the next process, if it has nothing running and nothing that cannot go.
+    /// Sends a client to the next process, if it has nothing running and no state that cannot move.
     pub(super) fn move_if_idle(&mut self, id: ClientId) {
         let Some(link) = self.moving.clone() else {
             return;
@@ -116,7 +118,7 @@ impl<D: Driver> Worker<D> {
                 drop(self.driver.detach(key));
                 self.remove_client(id, Leaving::Orderly, "moved to the next process");
             }
-            // The other side is slow, or the session too large: later, or never.
+            // The other side is slow, or the session is too large: the client moves later, or never.
             Err(LinkError::Io(error)) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(LinkError::TooLong) => {}
             Err(error) => {
@@ -126,10 +128,10 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// All that another process has to know of a client; none while it cannot go.
+    /// Returns all that another process has to know of a client. None while the client cannot move.
     fn portrait(&mut self, id: ClientId) -> Option<Moved> {
         let place = self.place_of(id);
-        // What was done before, in a loop over clients too, may have ended this one.
+        // An earlier step, such as the end of another client in a loop, may have ended this one.
         let client = self.clients.get_mut(id)?;
         let is_idle = matches!(client.phase, Phase::Ready)
             && client.lease.is_none()
@@ -167,7 +169,7 @@ impl<D: Driver> Worker<D> {
 
     // --- the new process ---
 
-    /// A client that the process before this one had; already counted in the load.
+    /// Takes over a client from the process before this one; it is already counted in the load.
     pub(super) fn arrived(&mut self, arrival: Arrival) {
         let Arrival { moved, stream } = arrival;
         let endpoint = |(address, port): &(String, u16)| Endpoint {
@@ -200,7 +202,7 @@ impl<D: Driver> Worker<D> {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Gives a client that has arrived everything it had, as far as this configuration grants it.
+    /// Gives a client that has arrived its former state, as far as this configuration allows.
     fn settle_arrival(&mut self, id: ClientId, moved: &Moved) -> Result<(), Fault> {
         let settled = self.global.settled();
         let settings = settled.settings.pool(&moved.database, &moved.user);
@@ -245,7 +247,7 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// Thousands of clients were told the same, and need not keep it each.
+/// Shares equal sets of reported values: thousands of clients were told the same, and need no copy each.
 fn share_reported(session: &mut Session, known: &mut Vec<Arc<Reported>>) {
     match known.iter().find(|known| ***known == **session.reported()) {
         Some(known) => session.share_reported(known),
@@ -263,13 +265,13 @@ fn identify(client: &mut Client, moved: &Moved, now: weir_pool::Moment) {
     identity.connected_at = weir_pool::Moment(now.0.saturating_sub(moved.age_us));
 }
 
-/// What the pool's clients have left for our logins.
+/// Returns the secrets that the pool's clients have left for our logins.
 fn proofs(pool: &GlobalPool) -> Proofs {
     let pass_through = lock(&pool.pass_through);
     Proofs::new(pass_through.as_ref(), lock(&pool.learnt).as_ref())
 }
 
-/// The same for a pool of ours, unless a client has left something newer.
+/// Stores such secrets in a pool of ours, unless a client has left newer ones.
 fn leave_proofs(pool: &GlobalPool, proofs: &Proofs) {
     let mut pass_through = lock(&pool.pass_through);
     if pass_through.is_none() {

@@ -1,6 +1,7 @@
-//! Orders of an administrator: the worker of the console that gives one tells the others, and answers when it is done.
+//! Orders of an administrator. The worker of the console that gives an order tells the other workers, and answers when
+//! it is done.
 //!
-//! What an order changes for all is decided in `crate::orders`; here is what each worker does with what is its own.
+//! `crate::orders` decides what an order changes for all; this file has what each worker does with its own objects.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,40 +18,41 @@ use crate::driver::Driver;
 use crate::mailbox::Message;
 use crate::orders::{NOT_LOOKED, Order, Receipt, Refusal, Task, scope};
 
-/// How often an order that waits for others is looked at. Only while one waits; PgBouncer looks three times a second.
+/// Interval at which a waiting order is checked. The timer runs only while an order waits; PgBouncer checks three times
+/// a second.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// An order that is not done yet.
+/// Order that is not done yet.
 pub(super) struct Pending {
     client: ClientId,
     until: Until,
 }
 
-/// What an order waits for.
+/// Condition that an order waits for.
 enum Until {
-    /// No server is left that has to be closed.
+    /// No server that has to be closed is left.
     Closed(Option<String>),
-    /// Nothing is left to be sent.
+    /// No bytes are left to be sent.
     Flushed,
     /// No server is connected.
     Quiet(Option<String>),
-    /// Whoever carries out commands has told how it went.
+    /// The thread that carries out commands has reported the outcome.
     Told,
-    /// So many workers still have to do it; whether one of them found something to do.
+    /// All workers have done the task: `missing` have not yet. `found` tells if a worker found something to do.
     Workers { missing: usize, found: Found },
 }
 
-/// Whether it matters that somebody had something to do.
+/// Need of an order that at least one worker finds something to do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
-    /// It does, and nobody has yet.
+    /// Needed, and no worker has found anything yet.
     Nobody,
-    /// It does not, or somebody had.
+    /// Not needed, or a worker has found something.
     Somebody,
 }
 
 impl<D: Driver> Worker<D> {
-    /// Carries out an order of a console's client.
+    /// Carries out an order of a console client.
     pub(super) fn perform(&mut self, client: ClientId, order: Order) {
         tracing::info!("{}", issued(&order));
         self.questions += 1;
@@ -65,7 +67,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Begins it; nothing to wait for means that it is done.
+    /// Begins an order. None means that the order is done.
     fn begin(&mut self, question: u64, order: Order) -> Result<Option<Until>, Refusal> {
         let global = Arc::clone(&self.global);
         match order {
@@ -134,13 +136,14 @@ impl<D: Driver> Worker<D> {
 
     // --- the workers ---
 
-    /// Tells the other workers, and does it here.
+    /// Gives a task to the other workers, and carries it out here.
     fn tell_all(&mut self, task: &Task) {
         self.mail_task(task, None);
         self.carry_out(task);
     }
 
-    /// No worker may miss it: a letter for which there is no room waits. Returns how many are told.
+    /// Sends a task to the other workers. A message that finds a full mailbox waits, so that no worker misses it.
+    /// Returns the number of workers told.
     fn mail_task(&mut self, task: &Task, to: Option<(usize, u64)>) -> usize {
         let has_ended = |lane: &usize| {
             let last = self.global.last_figures.get(*lane);
@@ -156,7 +159,7 @@ impl<D: Driver> Worker<D> {
         others.len()
     }
 
-    /// As `tell_all`, and waits until all have done it.
+    /// Gives a task to all workers as `tell_all`. Returns the condition that all have done it.
     fn task_all(&mut self, question: u64, task: &Task, found: Found) -> Until {
         let missing = self.mail_task(task, Some((self.lane, question)));
         let found = if self.carry_out(task) {
@@ -167,7 +170,7 @@ impl<D: Driver> Worker<D> {
         Until::Workers { missing, found }
     }
 
-    /// Another worker's order.
+    /// Carries out another worker's order.
     pub(super) fn tasked(&mut self, task: &Task, to: Option<(usize, u64)>) {
         let found = self.carry_out(task);
         if let Some((lane, question)) = to {
@@ -189,14 +192,14 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The configuration was read again, or an option set, or not.
+    /// Ends an order of which the outcome is known: the configuration was read again, an option was set, or neither.
     pub(super) fn performed(&mut self, question: u64, outcome: Result<(), Refusal>) {
         self.order_done(question, outcome);
     }
 
     // --- waiting ---
 
-    /// Looks at the orders that wait for something that nobody tells.
+    /// Checks the orders whose conditions no message reports.
     pub(super) fn look_at_orders(&mut self) {
         let waiting: Vec<_> = self.pending.keys().copied().collect();
         waiting
@@ -241,13 +244,13 @@ impl<D: Driver> Worker<D> {
         self.answer_console(client, |conversation| conversation.performed(outcome));
     }
 
-    /// Whether this client of the console waits for an order.
+    /// True if this console client waits for an order.
     pub(super) fn is_ordering(&self, client: ClientId) -> bool {
         let mut pending = self.pending.values();
         pending.any(|pending| pending.client == client)
     }
 
-    /// A cancel request for a client of the console.
+    /// Handles a cancel request for a console client.
     pub(super) fn cancel_order(&mut self, client: ClientId) {
         if let Some(until) = self.take_order(client) {
             self.take_back(until);
@@ -255,7 +258,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A client of the console is gone: what it waited for is taken back, and what it has suspended moves again.
+    /// Takes back the waiting order of a console client that has left, and resumes what it has suspended.
     pub(super) fn console_left(&mut self, client: ClientId) {
         if let Some(until) = self.take_order(client) {
             self.take_back(until);
@@ -289,7 +292,7 @@ impl<D: Driver> Worker<D> {
 
     // --- what each worker does ---
 
-    /// True if there was something to do.
+    /// Carries out a task. True if there was something to do.
     fn carry_out(&mut self, task: &Task) -> bool {
         match task {
             Task::Kill(name) => self.kill(name.as_deref()),
@@ -312,7 +315,7 @@ impl<D: Driver> Worker<D> {
         true
     }
 
-    /// The pools of a database, or all.
+    /// Returns the pools of a database, or all.
     fn pools_of(&self, database: Option<&str>) -> Vec<PoolId> {
         let pools = self.pools.iter();
         let pools = pools
@@ -320,7 +323,7 @@ impl<D: Driver> Worker<D> {
         pools.map(|(id, _)| id).collect()
     }
 
-    /// The pool is paused, or not any more.
+    /// Applies the pause of a pool, or its end.
     fn settle_pool(&mut self, id: PoolId) {
         let Some(pool) = self.pools.must_get_mut(id) else {
             return;
@@ -341,7 +344,7 @@ impl<D: Driver> Worker<D> {
                 .map(|(id, _)| id)
                 .collect();
             for client in clients {
-                // The end of a client also ends the connections of cancels for it.
+                // The end of a client also ends the connections of its cancels.
                 if self.clients.contains(client) {
                     self.fail_client(client, &Fault::DatabaseRemoved);
                 }
@@ -352,7 +355,7 @@ impl<D: Driver> Worker<D> {
                 .map(|(id, _)| id)
                 .collect();
             for server in servers {
-                // The pool may have closed it because others were.
+                // The pool may have closed this server because of another one.
                 if self.servers.contains(server) {
                     self.close_server(server, "admin forced disconnect");
                 }
@@ -391,7 +394,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// What is still to be sent, is sent; whoever does not take it within `suspend_timeout` is closed.
+    /// Waits for unsent bytes to be sent, and closes connections that do not take them within `suspend_timeout`.
     pub(super) fn flush_suspended(&mut self) {
         let Some(since) = self.suspended_since else {
             return;
@@ -404,7 +407,7 @@ impl<D: Driver> Worker<D> {
                 }
             }
             for server in servers {
-                // It may have gone with its client.
+                // The server may have been closed with its client.
                 if self.servers.contains(server) {
                     self.close_server(server, "suspend_timeout");
                 }
@@ -425,7 +428,7 @@ impl<D: Driver> Worker<D> {
         timeout.is_some_and(|timeout| self.now >= since.plus(timeout))
     }
 
-    /// Clients and servers to whom something is still to be sent.
+    /// Returns the clients and servers with unsent bytes.
     fn unsent(&self) -> (Vec<ClientId>, Vec<ServerId>) {
         let clients = self.clients.iter();
         let clients = clients.filter(|(_, client)| self.driver.backlog(client.key) > 0);
@@ -438,7 +441,7 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// PgBouncer's line.
+/// Returns PgBouncer's log line for an order.
 fn issued(order: &Order) -> String {
     let (word, database) = match order {
         Order::Disable(name) => ("DISABLE", Some(name)),

@@ -1,4 +1,4 @@
-//! Cancel requests for clients of a peer: sent on as they are, but for the number of forwards that are left.
+//! Cancel requests for clients of a peer: they are forwarded unchanged, except for the number of forwards left.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::peering;
 use crate::resolve;
 use crate::socket::Target;
 
-/// A cancel request on its way to a peer whose address is being looked up.
+/// Cancel request on its way to a peer whose address is being looked up.
 pub(crate) struct Forward {
-    /// The connection that asked.
+    /// Connection that asked.
     asker: ClientId,
     peer_id: u32,
     message: Vec<u8>,
@@ -31,14 +31,14 @@ pub(crate) struct Forward {
 }
 
 impl<D: Driver> Worker<D> {
-    /// The id of the peer that a cancel request is for; none if it is ours.
+    /// Returns the id of the peer that a cancel request is for; none if the request is ours.
     pub(super) fn peer_of(&self, pid: u32) -> Option<u32> {
         let own = self.global.settled().settings.global.peer_id;
         let owner = peering::owner(pid);
         (own != 0 && owner != own).then_some(owner)
     }
 
-    /// Sends a cancel request on. No answer either way.
+    /// Forwards a cancel request. The requester gets no answer.
     pub(super) fn forward_cancel(&mut self, id: ClientId, peer_id: u32, pid: u32, key: &[u8]) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
@@ -48,7 +48,7 @@ impl<D: Driver> Worker<D> {
         let source = source(&client.identity.remote, client.identity.remote_uid);
         let is_known = self.global.settled().settings.peers.contains_key(&peer_id);
         if !is_known || !self.global.grants_forward(source, self.now) {
-            // Anybody can cause this as often as they like, so it is no warning.
+            // Any client can cause this at will, so it is no warning.
             tracing::debug!("cancel request for peer {peer_id} is dropped: unknown, or too many");
             return self.remove_client(id, Leaving::Orderly, "failed cancel request");
         }
@@ -117,7 +117,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The address of a peer was looked up.
+    /// Continues with a peer whose address was looked up.
     pub(super) fn peer_looked_up(
         &mut self,
         forward: Forward,
@@ -153,7 +153,7 @@ impl<D: Driver> Worker<D> {
         errand: Errand,
     ) -> Result<(), String> {
         let settled = self.global.settled();
-        // As protected as a connection to a server; sockets of this machine need nothing.
+        // The connection is as protected as one to a server. Sockets of this machine need no protection.
         let tls = match target {
             Target::Tcp(..) => settled.outgoing(&settled.settings.global.server_tls()),
             Target::Unix(..) | Target::Abstract(..) => Ok(None),
@@ -163,12 +163,12 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// Connections to a peer at once.
+/// Returns the maximum number of connections to a peer at once.
 fn connections_max(peer: &Peer, default: u32) -> u32 {
     peer.pool_size.unwrap_or(default)
 }
 
-/// Where a peer listens; a name that has to be looked up comes as `Err`.
+/// Returns where a peer listens; `Ok(Err(name))` is a name that has to be looked up.
 fn target(peer: &Peer) -> Result<Result<Target, String>, String> {
     let port = peer.port;
     let host = peer.host.first().ok_or("it has no host")?;

@@ -1,4 +1,4 @@
-//! What becomes of a server after a lease: it goes back to the pool, is reset or tested, or is closed.
+//! Release of a server after a lease: the server goes back to the pool, is reset or tested, or is closed.
 
 use slotmap::Key as _;
 use weir_pool::Checkin;
@@ -15,19 +15,19 @@ use super::slots::{Client, Phase, Stage, Test};
 use super::{Worker, trim};
 use crate::driver::Driver;
 
-/// Time that work has to finish if its client says Terminate behind it, counted from when the work was sent.
+/// Time that work has to finish if its client sent a Terminate behind it, counted from when the work was sent.
 ///
-/// PostgreSQL reads a Terminate only after the work before it, so an application may send both and go. Work that is older
-/// is not waited for: its client gave it up, and others need the server.
+/// PostgreSQL reads a Terminate only after the work before it, so an application may send both and leave. Older work is
+/// not waited for: its client gave it up, and others need the server.
 const FINISH_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Time that an abandoned server has to become free once its work is cancelled; then it is closed.
+/// Time that an abandoned server has to become free once its work is cancelled. The server is closed after it.
 const DRAIN_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// A cancel that comes before the query it is meant for is ignored by PostgreSQL, so it is sent again.
+/// Interval at which a cancel is sent again: PostgreSQL ignores a cancel that comes before its query.
 const CANCEL_AGAIN: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// How long a check or reset query of our own may take.
+/// Maximum time for a check or reset query of our own.
 const TEST_MAX: std::time::Duration = std::time::Duration::from_secs(15);
 
 impl<D: Driver> Worker<D> {
@@ -45,16 +45,16 @@ impl<D: Driver> Worker<D> {
         self.put_back(server_id);
     }
 
-    /// As [`Worker::release`], after the current event: where the call may come from a client that is being served
-    /// because of another release, so that a long queue does not become a deep stack.
+    /// Releases a server as [`Worker::release`], but after the current event. A caller may be serving a client because
+    /// of another release; the delay keeps a long queue from becoming a deep stack.
     pub(super) fn release_later(&mut self, server_id: ServerId) {
         self.later.push_back(server_id);
     }
 
-    /// Releases what was put off.
+    /// Carries out the releases that were put off.
     pub(super) fn run_later(&mut self) {
         while let Some(server_id) = self.later.pop_front() {
-            // It may have been closed, or got another client, since it was put off.
+            // The server may have been closed, or got another client, since then.
             let free = self.servers.get(server_id).is_some_and(|server| {
                 server.lease.is_none()
                     && matches!(server.stage, Stage::Leased)
@@ -65,7 +65,7 @@ impl<D: Driver> Worker<D> {
                 .get(server_id)
                 .is_some_and(|server| !server.input.is_empty());
             if free && is_unread {
-                // Promise 1: the beginning of something that nobody asked for goes to nobody.
+                // A server with an unread beginning of an unrequested message must not go to a client.
                 self.close_server(server_id, "idle server got dirty");
             } else if free {
                 self.put_back(server_id);
@@ -73,7 +73,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Takes a free server through everything that comes before the next client: cancels on their way, the reset.
+    /// Takes a free server through all steps before its next client: cancels on their way, then the reset.
     fn put_back(&mut self, server_id: ServerId) {
         let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
@@ -107,7 +107,7 @@ impl<D: Driver> Worker<D> {
             let is_session = pool.settings.pool_mode == weir_config::PoolMode::Session;
             let settled = self.global.settled();
             match settled.settings.global.server_reset_query.as_str() {
-                // As the administrator wishes; but what pinned a client elsewhere must not be met by the next one.
+                // The administrator wants no reset; but the state that pinned a client must not reach the next client.
                 "" if is_session || !server.is_used => {}
                 "" => return self.close_server(server_id, "no server_reset_query"),
                 query => return self.test_server(server_id, Test::Reset, query),
@@ -139,7 +139,7 @@ impl<D: Driver> Worker<D> {
         self.pump(pool_id);
     }
 
-    /// Carries out what the pool decided about a server.
+    /// Carries out the pool's decision about a server.
     pub(super) fn place(&mut self, server_id: ServerId, verdict: Checkin) {
         match verdict {
             Checkin::Idle => {
@@ -164,7 +164,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Reads the number of a waiter that gets this server.
+    /// Returns the waiter with this number that gets this server.
     fn waiter_for(&self, server_id: ServerId, number: weir_pool::ClientId) -> Waiter {
         let server = self.servers.must_get(server_id);
         self.waiter(
@@ -173,7 +173,7 @@ impl<D: Driver> Worker<D> {
         )
     }
 
-    /// Asks a server something before (or after) a client uses it.
+    /// Sends a server a query of our own, before or after a client uses it.
     pub(super) fn test_server(&mut self, server_id: ServerId, test: Test, query: &str) {
         let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
@@ -196,7 +196,7 @@ impl<D: Driver> Worker<D> {
         self.arm_server(server_id, Some(TEST_MAX));
     }
 
-    /// The server was idle for long: it is checked first, and the client waits for that.
+    /// Checks a server that was idle for long. The client waits for the check.
     pub(super) fn check_before_use(&mut self, waiter: Waiter, server_id: ServerId) {
         if let Waiter::Client(client) = waiter
             && self.checks_role(client, server_id)
@@ -220,7 +220,7 @@ impl<D: Driver> Worker<D> {
         self.test_server(server_id, Test::Check(waiter), query);
     }
 
-    /// Everything of a server that is not leased but being tested or cleaned: nobody sees the replies.
+    /// Handles replies of a server that is being tested or cleaned. No client sees them.
     pub(super) fn server_replied_to_us(&mut self, server_id: ServerId, input: &[u8]) -> usize {
         let Some(server) = self.servers.must_get_mut(server_id) else {
             return input.len();
@@ -234,7 +234,7 @@ impl<D: Driver> Worker<D> {
         trim(&mut buffer);
         self.to_client = buffer;
         if self.nobody.statement_count() > 0 || self.nobody.pin().is_some() {
-            // What came back when a Close was skipped, or late answers about a session; nobody needs them.
+            // Statements come back if a Close was skipped, and answers about a session may be late. Both are dropped.
             self.nobody = Session::default();
         }
         match result {
@@ -267,8 +267,8 @@ impl<D: Driver> Worker<D> {
         self.arm_server(server_id, Some(CANCEL_AGAIN));
     }
 
-    /// Cancels what an abandoned server still does. Where its client had asked for more behind that, PostgreSQL goes on as on
-    /// a connection that was lost.
+    /// Cancels an abandoned server's current request. If its client had sent more requests, PostgreSQL goes on as on a
+    /// lost connection.
     fn cancel_abandoned(&mut self, server_id: ServerId) {
         let server = self.servers.must_get(server_id);
         let may_cancel = server.is_some_and(|server| {
@@ -347,7 +347,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A client left while it held a server.
+    /// Takes care of a server whose client left while it held the server.
     pub(super) fn abandon_server(
         &mut self,
         server_id: ServerId,
@@ -360,7 +360,7 @@ impl<D: Driver> Worker<D> {
         };
         server.lease = None;
         if let Stage::Testing(test) = &mut server.stage {
-            // It was only being checked for the client.
+            // The server was only being checked for the client.
             *test = match test {
                 Test::Role(_) => Test::Role(None),
                 _ => Test::Ping,
@@ -401,9 +401,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The conversation with a server is not understood any more, or it refused our own request.
+    /// Handles a server that sent something unexpected, or refused our own request.
     pub(super) fn server_fault(&mut self, server_id: ServerId, fault: &ServerFault) {
-        // What was passed on before the fault may have ended its client, and the server with it.
+        // Bytes passed on before the fault may have ended the client, and the server with it.
         let Some(server) = self.servers.get_mut(server_id) else {
             return;
         };
@@ -418,7 +418,7 @@ impl<D: Driver> Worker<D> {
             server.is_some_and(|server| self.does_without(client, &server.session))
         });
         if does_without {
-            // The client is let go of with the connection.
+            // The client is released when its connection to the server closes.
             return self.close_server(server_id, &reason);
         }
         let meets_others = client.is_some_and(|client| self.meets_others(client, server_id, fault));
@@ -432,7 +432,7 @@ impl<D: Driver> Worker<D> {
                 ServerFault::Refused(body) => {
                     self.refuse_client(id, body, "invalid server parameter");
                 }
-                // Unlike a FATAL, what the server said does not tell the client that it is over.
+                // Unlike a FATAL, the server's message does not tell the client that the connection ends.
                 _ => self.lost_server(id, false),
             }
         }
@@ -442,8 +442,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// True if a client that logs in met a setting of an earlier client of the server that may not be reset any more: a
-    /// privilege was taken away. Another server has no such setting, a new one at the latest.
+    /// True if a client that logs in met an earlier client's setting that may no longer be reset, because a privilege
+    /// was taken away. Another server, at the latest a new one, has no such setting.
     fn meets_others(&self, id: ClientId, server_id: ServerId, fault: &ServerFault) -> bool {
         let (Some(client), Some(server)) =
             (self.clients.must_get(id), self.servers.must_get(server_id))
@@ -460,7 +460,7 @@ impl<D: Driver> Worker<D> {
             .and_then(|fields| fields.get(b'M'))
             .unwrap_or_default();
         let message = String::from_utf8_lossy(message).to_lowercase();
-        // PostgreSQL names the setting, as `set session authorization` too.
+        // PostgreSQL names the setting, also as `set session authorization`.
         let names_own = client.session.settings().iter().any(|(name, _)| {
             let name = name.to_lowercase();
             message.contains(&name) || message.contains(&name.replace('_', " "))

@@ -1,9 +1,10 @@
-//! Whether servers still have the role and the defaults that a new connection would have.
+//! Check that servers still have the role and the defaults that a new connection would have.
 //!
 //! A session of PostgreSQL keeps its role's number and the values of `ALTER ROLE … SET` and `ALTER DATABASE … SET` from
-//! its login. A role that was dropped and created again under the same name has another number and other rights.
-//! So before a client gets its first server since its login, that server is asked what a login would find, unless the
-//! pool has been told within `role_check_delay`. If that is not what the pool's servers began with, all of them go.
+//! its login. A role that was dropped and created again under the same name has another number and other rights. So
+//! before a client gets its first server since its login, that server is asked what a login would find. The question is
+//! left out if the pool got an answer within `role_check_delay`. If the answer differs from that of the pool's servers
+//! at their start, all of them are replaced.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -22,14 +23,14 @@ use crate::global::{GlobalPool, lock};
 use crate::mailbox::Message;
 use crate::socket::Target;
 
-/// Addresses of one pool that answers are remembered of.
+/// Maximum number of addresses of one pool whose answers are remembered.
 const ADDRESSES_MAX: usize = 16;
 
-/// Longest answer that is looked at, in bytes: beyond it nothing is known.
+/// Maximum bytes of an answer. A longer answer is ignored.
 const ANSWER_MAX: usize = 256 * 1024;
 
-/// What a login of the pool's role finds, as one row: the role's number by its name, the number of this session's role,
-/// and the defaults of both role and database, with the transactions that wrote them.
+/// Query for what a login of the pool's role finds. Its one row has the role's number by its name, the number of this
+/// session's role, and the defaults of both role and database, with the transactions that wrote them.
 const QUESTION: [&str; 2] = [
     "/* Weir: role_check_delay */ SELECT \
      (SELECT r.oid FROM pg_catalog.pg_roles AS r WHERE r.rolname OPERATOR(pg_catalog.=) ",
@@ -40,26 +41,26 @@ const QUESTION: [&str; 2] = [
      FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) AS a",
 ];
 
-/// One server's answer: a row of texts.
+/// Answer of one server: a row of texts.
 type Answer = Vec<Option<Vec<u8>>>;
 
-/// What the servers of a pool began with, as far as anybody has asked.
+/// Role and defaults with which the servers of a pool began, as far as any was asked.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
-    /// By address: hosts of one pool may be different clusters.
+    /// Answers by address: hosts of one pool may be different clusters.
     known: Vec<(Target, Answer)>,
-    /// When the last answer was asked for.
+    /// Time of the question that was answered last.
     asked_at: Option<Moment>,
-    /// The process's count of statements about roles by then.
+    /// The process's count of statements about roles at that time.
     changes: u64,
 }
 
-/// What an answer means for the server that gave it.
+/// Meaning of an answer for the server that gave it.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// It is as a new connection would be.
+    /// The server is as a new connection would be.
     Current,
-    /// It, and every server of its pool that is as old, may have another role or other defaults.
+    /// The server, and every server of its pool that is as old, may have another role or other defaults.
     Outdated,
 }
 
@@ -68,8 +69,8 @@ impl Standing {
         self.changes != changes || self.asked_at.is_none_or(|at| now.since(at) >= delay)
     }
 
-    /// Compares an answer with the one that servers of this address gave before. Without one, a server that has just
-    /// logged in is as it says, and of an older one nobody knows.
+    /// Compares an answer with the earlier one from this address. Without an earlier one, a server that has just logged
+    /// in counts as current, and an older one as outdated.
     fn judge(&mut self, target: &Target, answer: Answer, is_new: bool) -> Verdict {
         let place = self.known.iter().position(|(of, _)| of == target);
         let known = place.and_then(|place| self.known.get(place));
@@ -83,7 +84,7 @@ impl Standing {
                 Verdict::Current
             }
             Some(_) | None => {
-                // The next one that is new says what holds.
+                // The answer of the next new server becomes the standard.
                 *self = Self::default();
                 Verdict::Outdated
             }
@@ -92,7 +93,8 @@ impl Standing {
 }
 
 impl<D: Driver> Worker<D> {
-    /// True if a server has to be asked first; its client waits for that.
+    /// Asks a server about its role before a client's first use, if that is due. True if it was asked; the client waits
+    /// for the answer.
     #[inline]
     pub(super) fn checks_role(&mut self, id: ClientId, server_id: ServerId) -> bool {
         let client = self.clients.must_get_mut(id);
@@ -113,7 +115,7 @@ impl<D: Driver> Worker<D> {
         lock(&pool.global.standing).is_due(self.now, delay, changes)
     }
 
-    /// Asks a free server, which its client, if any, gets when it has answered. False if nobody wants to know.
+    /// Asks a free server about its role. The client, if any, gets the server afterwards. False if the check is off.
     pub(super) fn ask_role(&mut self, server_id: ServerId, client: Option<ClientId>) -> bool {
         let is_wanted = self
             .global
@@ -142,12 +144,12 @@ impl<D: Driver> Worker<D> {
         true
     }
 
-    /// A server has answered.
+    /// Evaluates a server's answer about its role.
     pub(super) fn role_answered(&mut self, server_id: ServerId, client: Option<ClientId>) {
         let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
-        // An error here is nobody's.
+        // Errors of this query belong to no client.
         let _ = server.session.take_errors();
         let answer = std::mem::take(&mut server.answer);
         let (is_new, pool_id) = (server.is_new, server.pool);
@@ -168,7 +170,7 @@ impl<D: Driver> Worker<D> {
                 let row = rows.into_iter().next().unwrap_or_default();
                 standing.judge(&target, row, is_new)
             }
-            // Whatever it is, it has no such catalogue, or the settings of its last client do not let it answer.
+            // The server has no such catalogue, or its last client's settings do not let it answer.
             other => {
                 tracing::debug!("role check of {target:?} is without an answer: {other:?}");
                 Verdict::Current
@@ -187,8 +189,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Closes this server, and all others of its pool when they are free. A client that was to get it waits on, and asks
-    /// again what it gets: the first new one tells what all later ones are compared with.
+    /// Closes this server now, and all others of its pool when they are free. A client that was to get it waits on and
+    /// has its next server asked. The first new server's answer is the standard for all later ones.
     fn replace_outdated(&mut self, server_id: ServerId, pool_id: PoolId, client: Option<ClientId>) {
         if let Some(server) = self.servers.must_get_mut(server_id) {
             server.stage = Stage::Testing(Test::Role(client));
@@ -205,14 +207,15 @@ impl<D: Driver> Worker<D> {
         let before = self.now;
         for lane in (0..self.global.lanes()).filter(|lane| *lane != self.lane) {
             let pool = Arc::clone(&global);
-            // Without it that worker's idle servers live on until they are used; the others are closed on release.
+            // If the message is lost, that worker's idle servers live on until they are used. Its other servers are
+            // closed on release.
             drop(self.post(lane, Message::Outdated { pool, before }));
         }
         self.outdated(&global, before);
         self.close_server(server_id, "role or defaults have changed");
     }
 
-    /// The server that a client was to get is gone: it waits on, and asks again what it gets.
+    /// Queues a client again whose server is gone, and has its next server asked.
     pub(super) fn wait_for_role(&mut self, id: ClientId) {
         if let Some(client) = self.clients.must_get_mut(id) {
             client.is_newcomer = true;
@@ -220,11 +223,11 @@ impl<D: Driver> Worker<D> {
         self.wait_again(id);
     }
 
-    /// Servers of this pool that began until then are replaced.
+    /// Replaces the servers of this pool that began before `before`.
     pub(super) fn outdated(&mut self, pool: &GlobalPool, before: Moment) {
         lock(&pool.welcomes).clear();
         let Some(id) = self.find_pool(pool) else {
-            // This worker has no servers of it.
+            // This worker has no servers of the pool.
             return;
         };
         if let Some(pool) = self.pools.must_get_mut(id) {
@@ -233,8 +236,9 @@ impl<D: Driver> Worker<D> {
         self.pump(id);
     }
 
-    /// A role that is gone shows by errors: it does not exist (42704), or has none of its rights (42501). Both have other
-    /// reasons too, so the server is asked before anybody else gets it.
+    /// Marks a server for a role check if its errors may mean that its role is gone: it does not exist (42704), or has
+    /// none of its rights (42501). Both errors have other causes too, so the server is asked before another client gets
+    /// it.
     pub(super) fn doubt_role(&mut self, server_id: ServerId, codes: &[Option<SqlState>]) {
         const SIGNS: [SqlState; 2] = [SqlState::UNDEFINED_OBJECT, SqlState::INSUFFICIENT_PRIVILEGE];
         let is_wanted = || {

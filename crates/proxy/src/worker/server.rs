@@ -1,4 +1,4 @@
-//! Servers: how connections to PostgreSQL are made, and how they end.
+//! Servers: connections to PostgreSQL, from the first attempt to their end.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -29,11 +29,11 @@ use crate::moved::Facts;
 use crate::resolve::{Resolved, resolve};
 use crate::socket::Target;
 
-/// Distinct sets of reported values that a pool remembers.
+/// Maximum number of sets of reported values that a pool remembers.
 pub(super) const REPORTED_MAX: usize = 64;
 
 impl<D: Driver> Worker<D> {
-    /// The pool wants one more server.
+    /// Starts one more server connection for a pool.
     pub(super) fn connect(&mut self, pool_id: PoolId, token: ConnectToken) {
         let Some(pool) = self.pools.must_get_mut(pool_id) else {
             return;
@@ -88,7 +88,7 @@ impl<D: Driver> Worker<D> {
         self.resolve_next(id, names, targets);
     }
 
-    /// Looks up the names that are left, then connects.
+    /// Looks up the host names that are left, then connects.
     fn resolve_next(
         &mut self,
         id: ServerId,
@@ -125,7 +125,7 @@ impl<D: Driver> Worker<D> {
 
     pub(super) fn resolved(&mut self, resolved: Resolved) {
         let Some(server) = self.servers.get_mut(resolved.server) else {
-            // It was given up meanwhile.
+            // The server was given up meanwhile.
             return;
         };
         match std::mem::replace(&mut server.stage, Stage::Connecting) {
@@ -146,7 +146,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Connects to the first address that takes us.
+    /// Connects to the first address that accepts the attempt.
     fn try_targets(&mut self, id: ServerId, mut targets: Vec<Target>) {
         let mut last = std::io::Error::new(ErrorKind::NotFound, "no address");
         while !targets.is_empty() {
@@ -173,7 +173,7 @@ impl<D: Driver> Worker<D> {
         self.login_failed(id, LastError { text, body: None }, kind);
     }
 
-    /// An address refused us.
+    /// Handles a connection attempt that an address refused.
     pub(super) fn connect_failed(&mut self, id: ServerId, error: &std::io::Error) {
         let Some(server) = self.servers.must_get_mut(id) else {
             return;
@@ -183,7 +183,7 @@ impl<D: Driver> Worker<D> {
         self.login_failed(id, LastError { text, body: None }, FailureKind::Refused);
     }
 
-    /// The connection is there, and protected if it has to be: log in.
+    /// Starts the login on a connection that is made, and protected if required.
     pub(super) fn begin_login(&mut self, id: ServerId) {
         let Some(server) = self.servers.must_get_mut(id) else {
             return;
@@ -244,7 +244,7 @@ impl<D: Driver> Worker<D> {
         })
     }
 
-    /// Bytes from a server, behind those that could not be judged before.
+    /// Handles bytes from a server, behind those that could not be handled before.
     pub(super) fn server_received(&mut self, id: ServerId, bytes: &[u8]) {
         let Some(server) = self.servers.must_get_mut(id) else {
             return;
@@ -262,14 +262,14 @@ impl<D: Driver> Worker<D> {
 
     /// Keeps the beginning of a message until its end has come.
     fn keep_server_input(&mut self, id: ServerId, rest: &[u8]) {
-        // It may have been closed by what it sent, or be with another worker.
+        // The input may have closed the server, or another worker may have it.
         let Some(server) = self.servers.get_mut(id) else {
             return;
         };
         if !rest.is_empty() {
             server.input = rest.to_vec();
         }
-        // Promise 1: a server with a byte that nobody has read is not given to anybody.
+        // A server with an unread byte must not be given to a client.
         if matches!(server.stage, Stage::Idle) && !(rest.is_empty() && server.session.is_free()) {
             self.close_server(id, "idle server got dirty");
         }
@@ -333,7 +333,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Derives keys on a helper, or takes them from the cache.
+    /// Derives keys on a helper thread, or takes them from the cache.
     pub(super) fn derive_keys(&mut self, asker: Asker, request: weir_auth::kdf::KdfRequest) {
         if let Some(keys) = self.global.cached_keys(&request) {
             return self.keys_derived(asker, Some(&keys), true);
@@ -381,7 +381,7 @@ impl<D: Driver> Worker<D> {
         };
         let key = server.key;
         let Stage::Login(login) = &mut server.stage else {
-            // It has gone on to its next host meanwhile.
+            // The server has gone on to its next host meanwhile.
             return;
         };
         let mut message = Vec::new();
@@ -420,7 +420,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The server is ready for its first client.
+    /// Gives a server that is ready for its first client to its pool.
     pub(super) fn server_is_up(&mut self, id: ServerId) {
         if self.loads_first(id) {
             return;
@@ -441,7 +441,7 @@ impl<D: Driver> Worker<D> {
         self.pump(pool_id);
     }
 
-    /// Equal sets of reported values become one, so that telling them apart is one pointer.
+    /// Replaces equal sets of reported values by one shared set, so that comparing them compares one pointer.
     pub(super) fn share_reported(&mut self, pool_id: PoolId, session: &mut Session) {
         let Some(pool) = self.pools.must_get_mut(pool_id) else {
             return;
@@ -503,7 +503,7 @@ impl<D: Driver> Worker<D> {
         self.login_failed(id, error, kind);
     }
 
-    /// A host that could not be used: the next one, if any is left, with the full time for itself.
+    /// Tries the next host, if one is left and may behave differently. It gets the full connect time.
     fn try_next_host(&mut self, id: ServerId, kind: FailureKind) -> bool {
         let Some(server) = self.servers.must_get_mut(id) else {
             return false;
@@ -524,7 +524,7 @@ impl<D: Driver> Worker<D> {
         true
     }
 
-    /// In PgBouncer's words: what the server said is a line of its own.
+    /// Logs a failed login as PgBouncer does: the server's message has a line of its own.
     fn log_failed_login(&self, id: ServerId, text: &str) {
         let name = self.server_name(id);
         let connected_at = self.servers.must_get(id).map(|it| it.facts.connected_at);
@@ -539,7 +539,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A connection that never came to be of use.
+    /// Handles a server connection that failed before it could be used.
     pub(super) fn login_failed(&mut self, id: ServerId, error: LastError, kind: FailureKind) {
         self.log_failed_login(id, &error.text);
         if self.try_next_host(id, kind) {
@@ -559,7 +559,7 @@ impl<D: Driver> Worker<D> {
             _ => {}
         }
         match kind {
-            // Nobody fails because of it, so nobody else's failure may be explained by it.
+            // No client fails because of this error, so it must not explain another client's failure.
             FailureKind::Temporary => pool.global.postpone(self.now, error.text),
             _ => *lock(&pool.global.last_error) = Some(error),
         }
@@ -567,7 +567,7 @@ impl<D: Driver> Worker<D> {
         self.pump(server.pool);
     }
 
-    /// The other side closed, or the connection broke. The driver has let go of it already.
+    /// Handles the end of a server's connection, closed by the other side or broken. The driver has dropped it already.
     pub(super) fn server_ended(&mut self, id: ServerId, error: Option<&std::io::Error>) {
         let Some(server) = self.servers.must_get_mut(id) else {
             return;
@@ -584,7 +584,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Ends a server connection that had logged in; its client, if any, hears of it.
+    /// Closes a server connection that had logged in; its client, if any, is told.
     pub(super) fn close_server(&mut self, id: ServerId, reason: &str) {
         self.arm_server(id, None);
         let name = self.server_name(id);
@@ -596,14 +596,14 @@ impl<D: Driver> Worker<D> {
             tracing::info!("{name} closing because: {reason} (age={age}s)");
         }
         let mut message = Vec::new();
-        // PostgreSQL logs a client that just goes away; a good-bye costs nothing.
+        // PostgreSQL logs a client that leaves without a Terminate; sending one costs nothing.
         let _ = weir_wire::encode::terminate(&mut message);
-        // Before the start-up packet it would stand in the middle of a TLS handshake.
+        // Before the start-up packet, a Terminate would stand in the middle of a TLS handshake.
         let is_greeted = !server.stage.is_before_startup() && server.session.is_quiet_and_synced();
         if is_greeted && self.driver.send(server.key, &message) == 0 {
             self.driver.close(server.key);
         } else {
-            // Its place is given back now, so it must not live on.
+            // The server's place is given back now, so the connection must not live on.
             self.driver.abort(server.key);
         }
         if let Some(pool) = self.pools.must_get_mut(server.pool) {
@@ -627,11 +627,11 @@ impl<D: Driver> Worker<D> {
             }
             (Stage::Testing(Test::Role(Some(client))), _) => self.wait_for_role(client),
             (Stage::Listening(listener), _) => self.listener_lost(listener, &name, reason),
-            // Nothing of what the server said went to the client.
+            // No byte of the server's answer went to the client.
             (_, Some(client)) if self.is_asked_about(client) => {
                 self.inquiry_lost(client, reason);
             }
-            // Nothing may be said in the middle of a message.
+            // No error can be sent in the middle of a message.
             (_, Some(client)) if server.session.is_mid_message() => {
                 if let Some(client) = self.clients.must_get_mut(client) {
                     client.lease = None;
@@ -649,7 +649,7 @@ impl<D: Driver> Worker<D> {
         self.pump(server.pool);
     }
 
-    /// The server that a client was to get failed its check: the client waits on, in its old place.
+    /// Queues a client again, in its old place, because the server that it was to get failed its check.
     pub(super) fn wait_again(&mut self, id: ClientId) {
         use weir_pool::Checkout;
         let Some(client) = self.clients.must_get_mut(id) else {
@@ -675,7 +675,8 @@ impl<D: Driver> Worker<D> {
         self.pump(pool_id);
     }
 
-    /// True if a client loses nothing with its server: it is idle, and only its settings were to be set there once more.
+    /// True if a client loses nothing with its server: the client is idle, and only its settings were being set there
+    /// again.
     pub(super) fn does_without(&self, id: ClientId, server: &Session) -> bool {
         self.clients.must_get(id).is_some_and(|client| {
             let is_idle = client.input.is_empty() && !client.stalled && client.ticket.is_none();
@@ -685,7 +686,7 @@ impl<D: Driver> Worker<D> {
         })
     }
 
-    /// A client's server is gone. If PostgreSQL said a last word the client has it already.
+    /// Ends a client whose server is gone. `has_spoken` is true if the client has PostgreSQL's last message already.
     pub(super) fn lost_server(&mut self, id: ClientId, has_spoken: bool) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
@@ -701,7 +702,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The prefix of PgBouncer's log lines.
+    /// Returns the prefix of PgBouncer's log lines.
     pub(super) fn server_name(&self, id: ServerId) -> String {
         let Some(server) = self.servers.must_get(id) else {
             return format!("S-?{id:?}:");
@@ -717,19 +718,19 @@ impl<D: Driver> Worker<D> {
         format!("S-{:#x}: {database}/{user}@{address}", server.facts.id)
     }
 
-    /// Since when a moment is, for rows.
+    /// Returns a moment in Unix seconds, for rows.
     pub(super) fn unix(&self, moment: Moment) -> u64 {
         self.global.clock.unix_seconds(moment)
     }
 }
 
-/// Whether a server did not take our proof.
+/// True if a server refused our password or proof.
 fn is_password_refused(body: &[u8]) -> bool {
     let fields = ErrorFields::parse(body).ok();
     fields.and_then(|fields| fields.get(b'C')) == Some(b"28P01")
 }
 
-/// What a server's refusal means (hazard COR-50).
+/// Returns the error and the kind of failure that a server's refusal means (hazard COR-50).
 fn refusal(body: &[u8]) -> (LastError, FailureKind) {
     let fields = ErrorFields::parse(body).ok();
     let text = fields
@@ -740,7 +741,7 @@ fn refusal(body: &[u8]) -> (LastError, FailureKind) {
         .and_then(|fields| fields.get(b'C'))
         .unwrap_or_default();
     let kind = match code {
-        // Shut down, crashed, cannot connect now, too many connections: the next login may find it otherwise.
+        // Shut down, crashed, cannot connect now, too many connections: the next login may succeed.
         b"57P01" | b"57P02" | b"57P03" | b"53300" => FailureKind::Temporary,
         _ => FailureKind::Rejected,
     };
@@ -757,7 +758,7 @@ fn refusal_code(body: &[u8]) -> Option<weir_wire::sqlstate::SqlState> {
     ErrorFields::parse(body).ok()?.sqlstate()
 }
 
-/// Our own shortage, not the host's fault (hazard COR-44).
+/// True if the error is our own shortage and not the host's fault (hazard COR-44).
 fn is_local(error: &std::io::Error) -> bool {
     // EMFILE, ENFILE, ENOMEM, EADDRNOTAVAIL
     matches!(error.raw_os_error(), Some(23 | 24 | 12 | 99))

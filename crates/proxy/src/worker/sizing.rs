@@ -1,4 +1,4 @@
-//! Pools that find their own size: what this worker counts for them, and its turn at the controller.
+//! Pools that find their own size: the counts of this worker, and its turn at the controller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use super::timers::Timer;
 use crate::driver::Driver;
 use crate::sizing::{Sizing, TICK, few};
 
-/// This worker's part of a pool that finds its size.
+/// Counts of this worker's part of a pool that finds its own size.
 #[derive(Debug)]
 pub(super) struct Counted {
     pub(super) sizing: Arc<Sizing>,
     totals: Totals,
-    /// What the shard has told so far.
+    /// Usage that the shard has reported so far.
     usage: Usage,
 }
 
@@ -34,7 +34,7 @@ impl Counted {
         }
     }
 
-    /// A transaction is over that had its server for so long.
+    /// Records the time for which a finished transaction had its server.
     #[inline]
     pub(super) fn record(&mut self, class: u8, hold: Duration) {
         if hold <= self.sizing.pin_after() {
@@ -50,7 +50,7 @@ impl Counted {
     }
 }
 
-/// What servers of a pool do at this moment.
+/// Activity of a pool's servers at this moment.
 #[derive(Debug, Clone, Copy, Default)]
 struct Look {
     idle_in_transaction: u32,
@@ -58,7 +58,7 @@ struct Look {
 }
 
 impl Pool {
-    /// Begins or ends to count, as the settings say.
+    /// Starts or stops counting, as the settings say.
     pub(super) fn settle_sizing(&mut self, lane: usize) {
         let sizing = self.global.sizing();
         self.counted = match (self.counted.take(), sizing) {
@@ -68,7 +68,7 @@ impl Pool {
         };
     }
 
-    /// The host refuses what clients ask for.
+    /// Counts an error by which the host refuses a request.
     pub(super) fn count_refusal(&mut self, code: Option<SqlState>) {
         let Some(counted) = &mut self.counted else {
             return;
@@ -83,14 +83,14 @@ impl Pool {
         }
     }
 
-    /// No connection to the host can be made.
+    /// Counts a failure to connect to the host.
     pub(super) fn count_unreachable(&mut self) {
         if let Some(counted) = &mut self.counted {
             counted.totals.errors.cannot_connect += 1;
         }
     }
 
-    /// A client has waited too long.
+    /// Counts a client that has waited too long.
     pub(super) fn count_queue_timeout(&mut self) {
         if let Some(counted) = &mut self.counted {
             counted.totals.queue_timeouts += 1;
@@ -99,7 +99,7 @@ impl Pool {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Looks at pools that find their size from now on, if this is one.
+    /// Arms the timer for pools that find their own size, if this pool is one.
     pub(super) fn arm_sizing(&mut self, pool_id: PoolId) {
         let pool = self.pools.must_get(pool_id);
         if !self.is_sizing && pool.is_some_and(|pool| pool.counted.is_some()) {

@@ -1,4 +1,4 @@
-//! This worker as others see it: rows for the console, and the line of statistics in the log.
+//! Snapshots of this worker: rows for the console, and the line of statistics in the log.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The same without clients and servers one by one.
+    /// Returns a snapshot without a row for each client and server.
     pub(super) fn describe_pools(&self) -> Snapshot {
         let mut snapshot = Snapshot {
             broken_lookups: self.global.broken.count(),
@@ -81,7 +81,7 @@ impl<D: Driver> Worker<D> {
             if pool.global.purpose == Purpose::Listener {
                 listeners.push((name, row));
             } else {
-                // The pool that asks for secrets may have the name of one of clients.
+                // The pool for auth_query may have the same name as a clients' pool.
                 snapshot.pools.entry(name).or_default().merge(row);
             }
             let totals = snapshot
@@ -94,14 +94,14 @@ impl<D: Driver> Worker<D> {
             add_listener(&mut snapshot, name, row);
         }
         self.show_cancels(&mut snapshot);
-        // What nobody has any more is told once.
+        // Figures that no worker has any more are reported once.
         if self.lane == 0 {
             self.global.show_retired_totals(&mut snapshot);
         }
         snapshot
     }
 
-    /// None if its connection is for a cancel request.
+    /// Returns a client's state; none if its connection is for a cancel request.
     fn client_state(&self, client: &Client) -> Option<ClientState> {
         Some(match client.phase {
             Phase::Opening(_) | Phase::Securing(_) | Phase::Authenticating(_) => ClientState::Login,
@@ -202,7 +202,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// By PgBouncer's names. What an object of a kind points to and always has is part of it.
+    /// Returns memory rows by PgBouncer's names. An object's size includes the parts that it always points to.
     fn memory(&self) -> BTreeMap<&'static str, MemoryRow> {
         let row = |size: usize, used: usize, capacity: usize| MemoryRow {
             size: size as u64,
@@ -229,7 +229,7 @@ impl<D: Driver> Worker<D> {
         .into()
     }
 
-    /// The size of the clients' pool.
+    /// Returns the size of the clients' pool.
     fn pool_size(&self, pool: &Pool) -> u32 {
         let clients = || {
             let settled = self.global.settled();
@@ -274,7 +274,7 @@ impl<D: Driver> Worker<D> {
         row
     }
 
-    /// PgBouncer's line, for all workers together; the first one asks the others.
+    /// Requests PgBouncer's line of statistics for all workers together. The first worker asks the others.
     pub(super) fn log_stats(&mut self) {
         let settled = self.global.settled();
         let global = &settled.settings.global;
@@ -316,10 +316,10 @@ fn is_logging_in(client: &Client) -> bool {
     )
 }
 
-/// A listening connection is shown with the clients' pool of its user, outside of whose size it is.
+/// Adds a listening connection to the row of its user's clients' pool. It does not count in the size of that pool.
 fn add_listener(snapshot: &mut Snapshot, name: (String, String), row: PoolRow) {
     let Some(pool) = snapshot.pools.get_mut(&name) else {
-        // That pool is on other workers.
+        // The clients' pool is on other workers.
         snapshot.pools.insert(name, PoolRow { servers: 0, ..row });
         return;
     };
@@ -327,7 +327,7 @@ fn add_listener(snapshot: &mut Snapshot, name: (String, String), row: PoolRow) {
     pool.counts.sv_idle += row.counts.sv_idle;
     pool.counts.sv_login += row.counts.sv_login;
     pool.counts.sv_tested += row.counts.sv_tested;
-    // What its clients did with it was counted here.
+    // The listener's work for its clients was counted in its own pool.
     pool.totals += row.totals;
 }
 

@@ -1,4 +1,4 @@
-//! Deadlines of clients, servers and pools. Nothing of a transaction in steady state arms one.
+//! Deadlines of clients, servers and pools. A transaction in steady state arms none.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::ids::{CancellerId, ClientId, PoolId, ServerId};
 use super::slots::{Phase, Stage};
 use crate::driver::Driver;
 
-/// What a deadline is for.
+/// Purpose of a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
     CancelAgain(ServerId),
@@ -122,8 +122,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The timeouts of part 1.6: each is checked when the first of them could be over, and again from then on, so that
-    /// requests need not touch the timers.
+    /// Checks the client timeouts (part 1.6). Each is checked when the first of them could be over, and again from then
+    /// on, so that requests need not touch the timers.
     fn check_client_times(&mut self, id: ClientId) {
         let Some(client) = self.clients.must_get(id) else {
             return;
@@ -136,7 +136,7 @@ impl<D: Driver> Worker<D> {
             .lease
             .and_then(|server| self.servers.must_get(server));
         let busy = server.is_some_and(|server| server.session.is_busy());
-        // A pinned client's server is its own between transactions too.
+        // A pinned client has its server between transactions, too.
         let at_work = server.is_some_and(|server| !server.session.is_free());
         let idle = !at_work && client.ticket.is_none();
         let checks = [
@@ -236,7 +236,7 @@ impl<D: Driver> Worker<D> {
         self.arm_stats();
     }
 
-    /// Gives back memory that bursts of statements took. Costs a look at each client, server and statement.
+    /// Frees memory that bursts of statements took. Visits each client, server and statement.
     fn give_back(&mut self) {
         for (_, client) in &mut self.clients {
             client.session.give_back();

@@ -1,7 +1,8 @@
 //! The greeting: what a client is told about its session before its first query.
 //!
-//! A client must be told what PostgreSQL would tell it, so the reported values for a set of start-up parameters come
-//! from a server that has them set. The first client with a new set waits for a server to say; later ones do not.
+//! A client must be told what PostgreSQL would tell it. So the reported values for a set of start-up parameters come
+//! from a server that has these parameters set. The first client with a new set waits for a server's values; later
+//! clients do not.
 
 use std::sync::Arc;
 
@@ -23,15 +24,15 @@ use crate::driver::Driver;
 use crate::global::{lock, random};
 use crate::peering;
 
-/// Distinct sets of start-up parameters that a pool remembers the greeting for.
+/// Maximum number of sets of start-up parameters for which a pool remembers the greeting.
 const WELCOMES_MAX: usize = 1024;
-/// Bytes of a cancel key in protocol 3.2; 3.0 has four.
+/// Bytes of a cancel key in protocol 3.2. Keys of protocol 3.0 have four.
 const LONG_KEY: usize = 32;
-/// PostgreSQL cuts application_name here (`NAMEDATALEN - 1`).
+/// Maximum bytes of application_name, where PostgreSQL cuts it (`NAMEDATALEN - 1`).
 const APPLICATION_NAME_MAX: usize = 63;
 
 impl<D: Driver> Worker<D> {
-    /// An authenticated client joins its pool.
+    /// Adds an authenticated client to its pool and sends its greeting, or waits for a server that knows the values.
     pub(super) fn greet(&mut self, id: ClientId, pool_id: PoolId, asked: Arc<Settings>) {
         let (Some(client), Some(pool)) = (
             self.clients.must_get_mut(id),
@@ -73,7 +74,7 @@ impl<D: Driver> Worker<D> {
         self.pump(pool_id);
     }
 
-    /// A client that waits for its greeting got a server: puts its parameters there.
+    /// Sets a client's start-up parameters on the server that it got for its greeting.
     pub(super) fn ask_for_welcome(&mut self, id: ClientId, server_id: ServerId) {
         let (Some(client), Some(server)) = (
             self.clients.must_get_mut(id),
@@ -101,7 +102,7 @@ impl<D: Driver> Worker<D> {
         self.driver.send(server.key, bytes);
     }
 
-    /// What a server says while it takes a client's parameters.
+    /// Handles a server's replies while it takes a client's parameters. Returns the number of bytes handled.
     pub(super) fn welcome_replied(
         &mut self,
         server_id: ServerId,
@@ -137,7 +138,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The server has the client's parameters: remember what it reports, and let the client in.
+    /// Remembers what a server reports for the client's parameters, and sends the greeting.
     fn welcome_known(&mut self, id: ClientId, server_id: ServerId) {
         let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
@@ -165,7 +166,7 @@ impl<D: Driver> Worker<D> {
             if welcomes.len() >= WELCOMES_MAX {
                 welcomes.clear();
             }
-            // The name in it is this client's own, unless the key has it.
+            // The name in the values is this client's own, unless the key has it.
             let general = match key.get("application_name") {
                 Some(_) => Arc::clone(&reported),
                 None => with_application_name(&reported, Some(&default_name)),
@@ -176,7 +177,7 @@ impl<D: Driver> Worker<D> {
         self.enter(id, reported);
     }
 
-    /// The server refused a parameter: the client hears it as PostgreSQL would say it at login.
+    /// Ends a client whose start-up parameter the server refused, with the error that PostgreSQL would send at login.
     pub(super) fn refuse_client(&mut self, id: ClientId, body: &[u8], reason: &str) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
@@ -186,7 +187,7 @@ impl<D: Driver> Worker<D> {
         self.end_client(id, &message, reason);
     }
 
-    /// AuthenticationOk, parameters, cancel key, ReadyForQuery.
+    /// Sends AuthenticationOk, parameters, cancel key and ReadyForQuery.
     fn enter(&mut self, id: ClientId, reported: Arc<Reported>) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
@@ -197,7 +198,7 @@ impl<D: Driver> Worker<D> {
         client.session = Session::new(settings, Arc::clone(&reported));
         client.session.set_number(client.id);
         let mut message = Vec::with_capacity(512);
-        // Everything in here was read from messages of the same size.
+        // Everything in the message was read from messages of the same size.
         let _ = encode::authentication_ok(&mut message);
         for (name, value) in reported.iter() {
             let _ = encode::parameter_status(&mut message, name.as_bytes(), value.as_bytes());
@@ -232,7 +233,7 @@ impl<D: Driver> Worker<D> {
         self.take_input(id);
     }
 
-    /// Draws a number and key that nobody else has.
+    /// Draws a cancel number and key that no other client has, and appends BackendKeyData.
     pub(super) fn register_for_cancel(
         &mut self,
         id: ClientId,
@@ -251,8 +252,9 @@ impl<D: Driver> Worker<D> {
         loop {
             let mut bytes: [u8; 4 + LONG_KEY] = random()?;
             let (pid, key) = bytes.split_at_mut(4);
-            // Positive: drivers keep it in a signed integer, and 0 means "none" to us. And higher than that of any
-            // process: a client must not take another's notification, which names a server's process, for its own.
+            // The number is positive: drivers keep it in a signed integer, and 0 means "none" here. It is higher than
+            // the id of any process: a client must not take another's notification, which names a server's process, for
+            // its own.
             let pid = u32::from_be_bytes(<[u8; 4]>::try_from(&*pid).unwrap_or_default());
             let pid = peering::mark(peer_id, pid & 0x7fff_ffff | 0x4000_0000, key);
             let key = key.get(..key_len).unwrap_or_default();
@@ -267,8 +269,8 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-/// The parameters that decide the greeting, and the application_name if it only has to be put in: every connection may
-/// have another one, and plain ASCII is reported as it was sent.
+/// Returns the parameters that decide the greeting, and the application_name if it only has to be put in. Every
+/// connection may have another name, and a server reports plain ASCII as it was sent.
 fn welcome_key(settings: &Arc<Settings>) -> (Arc<Settings>, Option<String>) {
     let name = settings.get("application_name").filter(|name| {
         name.len() <= APPLICATION_NAME_MAX && name.bytes().all(|byte| (32..127).contains(&byte))
@@ -297,7 +299,7 @@ fn with_application_name(reported: &Arc<Reported>, name: Option<&str>) -> Arc<Re
     Arc::new(changed)
 }
 
-/// A server's ErrorResponse body as a FATAL one.
+/// Returns a server's ErrorResponse body as a whole FATAL message.
 pub(super) fn as_fatal(body: &[u8]) -> Vec<u8> {
     let mut fields: Vec<(u8, &[u8])> = Vec::new();
     if let Ok(parsed) = ErrorFields::parse(body) {
