@@ -276,8 +276,8 @@ fn check_certificate(
     }
 }
 
-/// Succeeds if the client's certificate names its user: by its common name, or by its alternative names if it has none.
-/// A rule may ask for the distinguished name instead, and its map may lead from one name to another.
+/// Succeeds if the client's certificate names its user: by its common name, or by its alternative names if there is no
+/// common name. A rule may ask for the distinguished name instead, and its map may lead from one name to another.
 fn certificate(
     settled: &Settled,
     login: &Authenticating,
@@ -358,8 +358,8 @@ fn known_only(settled: &Settled, login: &Authenticating, credential: Credential)
     }
 }
 
-/// Lets every client in under the user that the database forces. For `trust_loopback` only clients from this machine
-/// are let in.
+/// Lets every client in under the user that the database forces. A database without a forced user is a configuration
+/// error. For `trust_loopback` only clients from this machine are let in.
 fn any(settled: &Settled, login: &Authenticating, identity: &Identity) -> Step {
     if settled.settings.trust_loopback {
         return if identity.is_loopback {

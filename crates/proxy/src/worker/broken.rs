@@ -1,9 +1,8 @@
-//! Bugs that show as something that is not there: a look-up by an id that must be known, a state that must be the
-//! current one.
+//! Look-ups that reveal a bug: an id whose object must exist, or a state that must be the current one, is not found.
 //!
 //! The worker goes on without the object, so that one wrong connection does not end the others. Each such look-up is
-//! counted, the first of each kind is logged, and in tests and in the simulator it panics. What may be gone for a good
-//! reason is looked up with `get`, beside a comment or a branch that says why.
+//! counted, the first of each kind is logged, and in tests and in the simulator it panics. An object that may be gone
+//! for a good reason is looked up with `get`; a comment or a branch beside it states the reason.
 
 use std::fmt;
 use std::panic::Location;
@@ -42,7 +41,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Look-ups of all workers that found nothing where something had to be.
+/// Look-ups of all workers that failed to find an object or state that must exist.
 #[derive(Debug, Default)]
 pub(crate) struct Broken {
     count: AtomicU64,

@@ -70,7 +70,7 @@ pub(super) enum Carrying {
 
 /// Receiver of a cancel request.
 pub(super) enum Errand {
-    /// Another pooler in `[peers]`: the request as it came, and a place among the connections to this peer.
+    /// Another pooler in `[peers]`, with the message for it and a place among the connections to this peer.
     Peer {
         peer_id: u32,
         message: Vec<u8>,

@@ -76,7 +76,7 @@ impl From<PoolServer> for ServerId {
     }
 }
 
-/// An object that stands in a pool's queue. All waiters of one pool are of one kind, by the pool's purpose.
+/// Object in a pool's queue. The pool's purpose decides the kind of all its waiters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waiter {
     Client(ClientId),
@@ -84,7 +84,7 @@ pub(super) enum Waiter {
 }
 
 impl Waiter {
-    /// Reads the number of a waiter of a pool whose waiters are listeners, or are not.
+    /// Reads the number of a waiter. `is_listener` is true if the pool's waiters are listeners.
     pub(super) fn new(PoolClient(number): PoolClient, is_listener: bool) -> Self {
         let id = KeyData::from_ffi(number);
         match is_listener {
@@ -108,7 +108,7 @@ impl From<ListenerId> for PoolClient {
 
 /// Objects of one kind, by id.
 ///
-/// `must_get`, `must_get_mut` and `must_remove` are for ids whose object is there unless we have a bug: one that is not is
+/// `must_get`, `must_get_mut` and `must_remove` are for ids whose object must exist: a missing object is a bug and is
 /// reported. `get` and `get_mut` are for ids whose object may be gone.
 #[derive(Debug)]
 pub(super) struct Slots<K: Id, V> {

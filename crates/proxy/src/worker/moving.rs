@@ -42,7 +42,7 @@ impl<D: Driver> Worker<D> {
     // --- the old process ---
 
     /// Starts moving clients to the next process, which accepts clients by now. Clients move as soon as they have
-    /// nothing running.
+    /// nothing running, unless they leave before.
     pub(super) fn begin_moving(&mut self, link: Arc<Link>) {
         self.driver.stop_accepting();
         self.moving = Some(link);

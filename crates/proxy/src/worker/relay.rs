@@ -193,7 +193,8 @@ impl<D: Driver> Worker<D> {
         self.answers = answers;
     }
 
-    /// Sends a client bytes of our own. If it does not read them, its requests wait until it does.
+    /// Sends a client bytes of our own. If its socket does not take all of them, the client's requests wait until it
+    /// does.
     pub(super) fn send_to_client(&mut self, id: ClientId, bytes: &[u8]) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;

@@ -65,7 +65,7 @@ impl<D: Driver> Worker<D> {
                 .get(server_id)
                 .is_some_and(|server| !server.input.is_empty());
             if free && is_unread {
-                // A server with an unread beginning of an unrequested message must not go to a client.
+                // A message that was not asked for has begun to arrive: no client may get this server.
                 self.close_server(server_id, "idle server got dirty");
             } else if free {
                 self.put_back(server_id);

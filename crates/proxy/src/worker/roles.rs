@@ -30,7 +30,8 @@ const ADDRESSES_MAX: usize = 16;
 const ANSWER_MAX: usize = 256 * 1024;
 
 /// Query for what a login of the pool's role finds. Its one row has the role's number by its name, the number of this
-/// session's role, and the defaults of both role and database, with the transactions that wrote them.
+/// session's role, and the defaults. The defaults are those of both role and database, with the transactions that wrote
+/// them.
 const QUESTION: [&str; 2] = [
     "/* Weir: role_check_delay */ SELECT \
      (SELECT r.oid FROM pg_catalog.pg_roles AS r WHERE r.rolname OPERATOR(pg_catalog.=) ",

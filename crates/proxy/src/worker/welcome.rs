@@ -294,7 +294,7 @@ fn with_application_name(reported: &Arc<Reported>, name: Option<&str>) -> Arc<Re
         return Arc::clone(reported);
     }
     let mut changed = Reported::clone(reported);
-    // A server that reports no application_name has no room for it only if it reports too much as well.
+    // This fails only if the server reports no application_name, and too many other parameters.
     let _ = changed.set("application_name", name);
     Arc::new(changed)
 }
