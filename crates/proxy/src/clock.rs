@@ -9,12 +9,12 @@ use weir_pool::Moment;
 pub(crate) struct Clock {
     start: Instant,
     start_unix_us: u64,
-    /// Tests set the time themselves.
+    /// Time that a test has set, in microseconds.
     #[cfg(test)]
     hands: Option<&'static std::sync::atomic::AtomicU64>,
 }
 
-/// The time of day, for dates of certificates and of passwords: people's time, which may jump.
+/// Returns the wall-clock time, which may jump. Dates of certificates and of passwords are compared with it.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one module that reads clocks"
@@ -23,7 +23,7 @@ pub(crate) fn wall() -> SystemTime {
     SystemTime::now()
 }
 
-/// Microseconds of the machine's monotonic clock: the same in every process.
+/// Returns the microseconds of the machine's monotonic clock, which all processes share.
 pub(crate) fn machine_us() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
@@ -31,7 +31,7 @@ pub(crate) fn machine_us() -> u64 {
 }
 
 impl Clock {
-    /// Wastes CPU time.
+    /// Spins for this long; a benchmark has to notice it.
     #[cold]
     pub(crate) fn spin(&self, time: std::time::Duration) {
         let end = self.now().plus(time);
@@ -58,7 +58,7 @@ impl Clock {
         }
     }
 
-    /// A clock that shows what a test sets, in microseconds.
+    /// Returns a clock that shows the time set by a test, in microseconds.
     #[cfg(test)]
     pub(crate) fn set_by(hands: &'static std::sync::atomic::AtomicU64) -> Self {
         Self {

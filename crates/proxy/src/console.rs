@@ -1,85 +1,86 @@
-//! What the engine knows of an administration console: a back end that answers messages and gives orders, plugged in by
-//! the binary.
+//! Interface to an administration console: a back end, plugged in by the binary, that answers messages and gives
+//! orders.
 
 use weir_stats::Snapshot;
 
 pub use crate::orders::{Order, Receipt, Refusal};
 
-/// Database names that lead to the console.
+/// Names of the virtual database that leads to the console.
 pub const DATABASES: [&str; 2] = ["pgbouncer", "weir"];
 
-/// What a user of the console may do.
+/// Rights of a console user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Look at things (`stats_users`).
+    /// Read-only commands (`stats_users`).
     Stats,
-    /// Everything (`admin_users`).
+    /// All commands (`admin_users`).
     Admin,
 }
 
-/// How to stop.
+/// Kind of shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shutdown {
-    /// At once.
+    /// Stop at once.
     Now,
-    /// New transactions are refused, running ones may finish within `drain_timeout`.
+    /// Refuse new transactions; running ones may finish within `drain_timeout`.
     WaitForServers,
-    /// Clients may stay until they leave, within `drain_timeout`.
+    /// Wait until the clients have left, within `drain_timeout`.
     WaitForClients,
 }
 
-/// What the console asks of whoever started the engine.
+/// Command from the console to the program that started the engine.
 #[derive(Debug)]
 pub enum Command {
     /// Read the configuration again.
     Reload(Receipt),
-    /// Give an option another value until the next reload.
+    /// Change an option until the next reload.
     Set {
         /// The option's name as it was typed.
         key: String,
-        /// Its value.
+        /// New value of the option.
         value: String,
-        /// Where to tell how it went.
+        /// Receives the outcome.
         receipt: Receipt,
     },
-    /// Stop.
+    /// Stop the pooler.
     Shutdown(Shutdown),
 }
 
-/// What to do for a message. Bytes are whole protocol messages.
+/// Next step after a console message. Bytes are whole protocol messages.
 #[derive(Debug)]
 pub enum Step {
-    /// Send this and close the connection.
+    /// Send these bytes and close the connection.
     Close(Vec<u8>),
     /// Collect a snapshot of all workers, then ask [`Conversation::gathered`] what to send.
     Gather,
-    /// Carry out an order; when that is done, or cannot be done, ask [`Conversation::performed`] what to send.
+    /// Carry out an order. When it has succeeded or failed, ask [`Conversation::performed`] what to send.
     Perform(Order),
-    /// Send this.
+    /// Send these bytes.
     Reply(Vec<u8>),
-    /// Send this and stop the pooler.
+    /// Send these bytes and stop the pooler.
     Stop(Shutdown, Vec<u8>),
 }
 
-/// A console. One for all workers.
+/// Administration console, shared by all workers.
 pub trait Console: Send + Sync {
-    /// ParameterStatus values to greet a client with.
+    /// Returns the ParameterStatus values that greet a client.
     fn greeting(&self) -> Vec<(String, String)>;
 
-    /// A client of this role has come.
+    /// Opens a conversation with a client of this role.
     fn open(&self, role: Role) -> Box<dyn Conversation>;
 }
 
-/// What one client says and hears. It is told one message at a time, the next only when the last is answered.
+/// Conversation with one client. Messages arrive one at a time, the next only after the last was answered.
 pub trait Conversation: Send {
-    /// Answers a message, whose tag and body these are.
+    /// Answers a message with this tag and body.
     fn handle(&mut self, tag: u8, body: &[u8]) -> Step;
 
-    /// The answer to the message for which [`Step::Gather`] was wanted.
+    /// Returns the answer to the message for which [`Step::Gather`] was requested.
     fn gathered(&mut self, snapshot: &Snapshot) -> Vec<u8>;
 
-    /// The answer to the message for which [`Step::Perform`] was wanted.
+    /// Returns the answer to the message for which [`Step::Perform`] was requested.
     ///
-    /// `outcome` is an error if the order was not carried out; nothing has changed then, unless it says otherwise.
+    /// `outcome` is an error if the order was not carried out; nothing has changed then, unless the error says
+    /// otherwise.
     fn performed(&mut self, outcome: Result<(), Refusal>) -> Vec<u8>;
 }

@@ -1,8 +1,8 @@
-//! What the engine asks of the operating system, in the shape of completions.
+//! Interface between the engine and the operating system, in the form of completions.
 //!
-//! The engine says "connect", "send", "pause", "close" and is told what has happened: bytes were received, a connection
-//! was made or lost, a backlog is gone. It never asks whether a socket is ready. [`Epoll`] does it with readiness
-//! events; a driver over io_uring would deliver the same [`Completion`]s from its ring.
+//! The engine says "connect", "send", "pause", "close". The driver reports events: bytes were received, a connection
+//! was made or lost, a backlog was sent. The engine never asks if a socket is ready. [`Epoll`] implements this with
+//! readiness events; a driver over io_uring would deliver the same [`Completion`]s from its ring.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -26,41 +26,40 @@ pub(crate) use epoll::Epoll;
 pub(crate) use memory::MemoryStream;
 
 slotmap::new_key_type! {
-    /// Id of a connection with the driver, until that is closed, detached or ended. Nothing that is done to a connection
-    /// that is gone has an effect, nor to the null key, which no connection ever has.
+    /// Id of a connection in the driver, valid until the connection is closed, detached or ended. Calls with the key of
+    /// a gone connection have no effect. Neither have calls with the null key, which no connection ever has.
     pub(crate) struct Key;
 }
 
-/// Whose connection it is; the engine's name, given back with each completion.
+/// Owner of a connection: the engine's own id, returned with each completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A connection that carries a cancel request.
     Cancel(CancellerId),
     Client(ClientId),
-    /// Nobody's any more: only its backlog is still being sent.
+    /// No owner any more: only the backlog is still being sent.
     Nobody,
     Server(ServerId),
 }
 
-/// Something that has happened.
+/// Event that the driver reports.
 #[derive(Debug)]
 pub(crate) enum Completion {
     Accepted(Accepted),
-    /// Accepting failed for want of descriptors or memory; it is tried again by itself.
+    /// Accepting failed for lack of descriptors or memory. The driver tries again later.
     AcceptFailed(io::Error),
     Connected(Owner),
     ConnectFailed(Owner, io::Error),
-    /// Everything that a send left behind has been taken by the socket.
+    /// The socket has taken the whole backlog.
     Drained(Owner),
-    /// The other side has closed, or the connection broke.
-    /// A broken TLS record counts as broken connection.
+    /// The peer has closed, or the connection broke. A broken TLS record counts as a broken connection.
     Ended(Owner, Option<io::Error>),
-    /// So many bytes are at the start of the buffer.
+    /// Number of bytes received; they are at the start of the buffer.
     Received(Owner, usize),
 }
 
 impl Completion {
-    /// Whose connection it is about.
+    /// Returns the owner of the connection that the completion is about.
     pub(crate) fn owner(&self) -> Owner {
         match self {
             Self::Accepted(_) | Self::AcceptFailed(_) => Owner::Nobody,
@@ -75,66 +74,66 @@ impl Completion {
 
 /// See the module's page.
 pub(crate) trait Driver {
-    /// Waits until something has happened, at most so long. `now` is the time when it begins.
+    /// Waits for events, at most for `timeout`. `now` is the time at which the wait begins.
     fn wait(&mut self, now: Moment, timeout: Option<Duration>) -> io::Result<()>;
 
-    /// The next thing that has happened; received bytes are put into `buffer`.
+    /// Returns the next event. Received bytes are put into `buffer`.
     fn next(&mut self, buffer: &mut [u8]) -> Option<Completion>;
 
     /// Takes over a connected socket.
     fn add(&mut self, stream: Stream, owner: Owner) -> io::Result<Key>;
 
-    /// Begins to connect; a completion says how it ended.
+    /// Begins to connect; a completion reports the outcome.
     fn connect(&mut self, target: &Target, owner: Owner) -> io::Result<Key>;
 
-    /// Sends all of it; returns how many bytes could not be sent yet. The caller stops producing while that is not 0.
+    /// Sends all bytes. Returns the number of bytes in the backlog; the caller stops producing while that is not 0.
     fn send(&mut self, key: Key, bytes: &[u8]) -> usize;
 
-    /// From now on what is received is opened and what is sent is sealed; bytes were exchanged as they are before that.
+    /// Starts TLS: from now on, received bytes are opened and sent bytes are sealed. Earlier bytes were plain.
     fn secure(&mut self, key: Key, session: Box<Session>);
 
-    /// How many bytes are still to be sent.
+    /// Number of bytes that are still to be sent.
     fn backlog(&self, key: Key) -> usize;
 
-    /// Our own end of the connection; of a unix socket this port.
+    /// Returns our own address of the connection; a unix socket has `unix_port` as its port.
     fn local(&self, key: Key, unix_port: u16) -> Endpoint;
 
-    /// Whether the other side is known to have sent something, or to have gone, that was not told yet.
+    /// True if the peer is known to have sent bytes or closed, and no completion has reported it yet.
     fn has_news(&self, key: Key) -> bool;
 
-    /// Stops receiving: no [`Completion::Received`] until [`Driver::resume`]. A broken connection is still told.
+    /// Stops receiving: no [`Completion::Received`] until [`Driver::resume`]. A broken connection is still reported.
     fn pause(&mut self, key: Key);
 
     /// Receives again.
     fn resume(&mut self, key: Key);
 
-    /// Receives nothing and accepts nobody until `resume_all`, but for connections that are kept awake.
+    /// Stops receiving and accepting until `resume_all`, except on connections that are kept awake.
     fn suspend_all(&mut self);
 
-    /// Takes that back.
+    /// Takes a `suspend_all` back.
     fn resume_all(&mut self);
 
-    /// This connection is served even while the others are suspended.
+    /// Serves this connection even while the others are suspended.
     fn keep_awake(&mut self, key: Key);
 
-    /// Closes after the backlog was sent, or a few seconds later.
+    /// Closes the connection once its backlog is sent, or after a few seconds.
     fn close(&mut self, key: Key);
 
-    /// Closes at once; what is still to be sent is not sent.
+    /// Closes the connection at once and drops its backlog.
     fn abort(&mut self, key: Key);
 
     /// Takes a connection out of the driver, unless bytes are still to be sent.
     fn detach(&mut self, key: Key) -> Option<Stream>;
 
-    /// A connection's socket, if nothing is still to be sent and its bytes go as they are.
+    /// Returns the socket of a connection that has no backlog and no TLS.
     fn socket(&self, key: Key) -> Option<BorrowedFd<'_>>;
 
-    /// A reload: connections from now on are made with these options.
+    /// Sets the options of connections made from now on; called by a reload.
     fn set_options(&mut self, options: TcpOptions);
 
     /// Stops accepting for good.
     fn stop_accepting(&mut self);
 
-    /// The same but for unix sockets, by which an administrator may still come.
+    /// Stops accepting TCP connections for good. Unix sockets stay open for an administrator.
     fn stop_accepting_tcp(&mut self);
 }

@@ -1,5 +1,5 @@
-//! What all workers share. Nothing in here is touched by a transaction in steady state except atomics: the locks are
-//! taken when clients log in or leave, when connections are made, and when somebody cancels.
+//! State shared by all workers. A transaction in steady state touches only atomics in here. The locks are taken when
+//! clients log in or leave, when connections are made, and for cancels.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -48,63 +48,64 @@ pub(crate) use database::DatabaseState;
 pub(crate) use purpose::Purpose;
 pub(crate) use shown::{balance_name, mode_name};
 
-/// Accounts that auth_query found and that are kept.
+/// Maximum number of accounts from auth_query that are kept.
 const ACCOUNTS_MAX: usize = 10_000;
-/// The longest that the answer to a failed login is held back.
+/// Longest delay of the answer to a failed login, unless `auth_failure_delay` is longer.
 const DELAY_MAX: Duration = Duration::from_secs(5);
-/// So many seconds' worth of cancel requests may come at once.
+/// Burst of cancel requests, in seconds of `cancel_requests_per_second`.
 const CANCEL_BURST: u32 = 5;
-/// Derived keys that are kept.
+/// Maximum number of derived keys that are kept.
 const KEYS_MAX: usize = 4096;
-/// Clients beyond `max_client_conn` that may be connected while they have not said who they are (or cancel).
+/// Connections allowed beyond `max_client_conn` until the client has named its user, or cancels.
 const GREETERS_MAX: usize = 256;
 
-/// Locks that only ever guard plain data: a panic while one was held leaves that data usable.
+/// Locks a mutex, even a poisoned one. These mutexes guard only plain data, which stays usable after a panic.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One pool, as all workers see it.
+/// State of one pool, shared by all workers.
 pub(crate) struct GlobalPool {
-    /// Database and user as in SHOW POOLS.
+    /// Name of the database, as in SHOW POOLS; `user` likewise.
     pub(crate) database: Arc<str>,
     pub(crate) user: Arc<str>,
     pub(crate) purpose: Purpose,
     pub(crate) shared: Arc<Shared>,
     pub(crate) settings: RwLock<Arc<PoolSettings>>,
     pub(crate) next_host: AtomicUsize,
-    /// Why the last login to the server failed for good, in its own words.
+    /// Error of the last login to the server that failed for good.
     pub(crate) last_error: Mutex<Option<LastError>>,
     pub(crate) postponed: Mutex<Option<Postponed>>,
     pub(crate) standing: Mutex<Standing>,
-    /// What servers report, by the settings that a client asked for: a known greeting waits for no server.
+    /// Parameters that servers reported, by the settings that a client asked for. A client with known settings is
+    /// greeted without a server.
     pub(crate) welcomes: Mutex<HashMap<Arc<Asked>, Arc<Reported>>>,
-    /// Workers that have a part of it.
+    /// Number of workers that have a lane of the pool.
     pub(crate) lanes: AtomicUsize,
-    /// Clients that are pinned to their servers, on all workers.
+    /// Number of clients that are pinned to their servers, on all workers.
     pub(crate) pinned: AtomicU32,
-    /// Time for which its clients may keep others waiting; touched only by clients on trial while others wait.
+    /// Time for which clients may keep others waiting. Touched only by clients on trial while others wait.
     pub(crate) trials: Mutex<Trials>,
-    /// Statements that its servers have prepared.
+    /// Statements that servers of the pool have prepared.
     pub(crate) proven: Arc<Proven>,
-    /// Shared by all pools of the database.
+    /// State shared by all pools of the database.
     pub(crate) database_state: Arc<DatabaseState>,
-    /// What the last client's own SCRAM login left for ours.
+    /// SCRAM keys from the last client's own login, for our logins to servers.
     pub(crate) pass_through: Mutex<Option<PassThrough>>,
-    /// The secret that the last client of this user logged in with, if it is not in the auth_file.
+    /// Secret that the last client of this user logged in with, if it is not in the auth_file.
     pub(crate) learnt: Mutex<Option<StoredSecret>>,
-    /// What workers have counted that have forgotten the pool since.
+    /// Counters of workers that have since forgotten the pool.
     pub(crate) retired: Mutex<Retired>,
-    /// Made when it first finds its own size.
+    /// Controller of the pool's size; made when the pool first finds its own size.
     sizing: OnceLock<Arc<Sizing>>,
 }
 
-/// A failed login to a server.
+/// Error of a failed login to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LastError {
-    /// In words.
+    /// Error text.
     pub(crate) text: String,
-    /// The server's own ErrorResponse body, if it sent one.
+    /// Body of the server's own ErrorResponse, if it sent one.
     pub(crate) body: Option<Box<[u8]>>,
 }
 
@@ -113,7 +114,7 @@ impl GlobalPool {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How it finds its size; none if that is given.
+    /// Returns the controller of the pool's size; `None` if the size is configured.
     pub(crate) fn sizing(&self) -> Option<Arc<Sizing>> {
         self.sizing
             .get()
@@ -125,13 +126,14 @@ impl GlobalPool {
         policy(&self.settings(), settings)
     }
 
-    /// The server did not take what clients left for our logins: the next client's is better.
+    /// Forgets the keys and the secret that clients left for our logins. The server refused them; the next client may
+    /// bring better ones.
     pub(crate) fn forget_proofs(&self) {
         *lock(&self.pass_through) = None;
         *lock(&self.learnt) = None;
     }
 
-    /// What belongs to a secret that the auth_file has no more goes (hazard SEC-64).
+    /// Drops SCRAM keys that do not match the user's verifier in the auth_file any more (hazard SEC-64).
     fn keep_proofs_of(&self, users: &UserList) {
         if let Some(StoredSecret::Scram(verifier)) = users.get(self.user.as_bytes()) {
             let mut kept = lock(&self.pass_through);
@@ -140,12 +142,12 @@ impl GlobalPool {
     }
 }
 
-/// Whether the pool finds its size by itself.
+/// True if the pool finds its size by itself.
 fn finds_size(pool: &PoolSettings) -> bool {
     pool.sizing.mode != SizingMode::Off
 }
 
-/// The pool's rules out of the settings.
+/// Derives the policy of a pool from the settings.
 pub(crate) fn policy(pool: &PoolSettings, settings: &Settings) -> Arc<Policy> {
     let global = &settings.global;
     let size = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
@@ -166,13 +168,13 @@ pub(crate) fn policy(pool: &PoolSettings, settings: &Settings) -> Arc<Policy> {
     })
 }
 
-/// A client that can be cancelled.
+/// Client that can be cancelled.
 struct Cancellable {
     key: Secret,
     place: Place,
 }
 
-/// Where a client lives.
+/// Location of a client: its worker, and its id there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Place {
     pub(crate) lane: usize,
@@ -182,52 +184,52 @@ pub(crate) struct Place {
 /// Limits on clients and servers, by the name of a database or user.
 type Quotas = Mutex<HashMap<String, Arc<Quota>>>;
 
-/// Database, user and purpose.
+/// Key of a pool: database, user and purpose.
 pub(crate) type PoolName = (Arc<str>, Arc<str>, Purpose);
 
 /// See the module's page.
 pub(crate) struct Global {
     pub(crate) clock: Clock,
-    /// Look-ups that failed where something had to be found.
+    /// Lookups that failed where an entry had to exist.
     pub(crate) broken: Arc<Broken>,
     pub(crate) console: Arc<dyn Console>,
     pub(crate) mailboxes: OnceLock<Vec<Mailbox>>,
-    /// For deriving keys.
+    /// Helpers that derive keys.
     pub(crate) derivers: Offload,
-    /// For passwords that LDAP or PAM check.
+    /// Helpers that check passwords by LDAP or PAM.
     pub(crate) directories: Offload,
-    /// For TLS handshakes.
+    /// Helpers for TLS handshakes.
     pub(crate) handshakers: Offload,
-    /// For resolving names.
+    /// Helpers that resolve names.
     pub(crate) resolvers: Offload,
     pub(crate) resolver: Resolver,
     pub(crate) server_secret: ServerSecret,
     pub(crate) commands: crossbeam_channel::Sender<Command>,
-    /// CPU time that each transaction wastes, so that a benchmark can show that it would notice.
+    /// CPU time that each transaction wastes, to show that a benchmark would notice it.
     pub(crate) spin: Duration,
-    /// Clients per worker.
+    /// Number of clients, by worker.
     pub(crate) loads: Vec<AtomicUsize>,
-    /// The last sign of life that each worker gave.
+    /// Number of the last `Pulse` that each worker has answered.
     pub(crate) pulses: Vec<AtomicU64>,
-    /// Letters with notifications that each worker has not read yet.
+    /// Number of messages with notifications that each worker has not read yet.
     pub(crate) unheard: Vec<AtomicUsize>,
     pub(crate) clients: Arc<Quota>,
     pub(crate) greeters: Arc<Quota>,
-    /// Where somebody waits for those who monitor.
+    /// Listening sockets of `metrics_listen`.
     pub(crate) monitors: Mutex<Vec<std::net::TcpListener>>,
-    /// What each worker had counted when it ended; while others finish, totals must not fall.
+    /// Figures of each worker when it ended. Totals must not fall while other workers finish.
     pub(crate) last_figures: Vec<OnceLock<Box<Snapshot>>>,
     settled: RwLock<Arc<Settled>>,
     ids: AtomicU64,
-    /// New clients are not wanted any more: it is about to stop.
+    /// True if the process is about to stop and wants no new clients.
     pub(crate) is_draining: AtomicBool,
-    /// What the administrator has stopped.
+    /// Databases that the administrator has paused, suspended or disabled.
     pub(crate) halts: Mutex<Halts>,
-    /// `SUSPEND`, for those who look often.
+    /// Copy of `halts.suspended` that is cheap to read.
     pub(crate) is_suspended: AtomicBool,
-    /// Transactions of clients that have changed roles or defaults of sessions.
+    /// Number of client transactions that have changed roles or defaults of sessions.
     pub(crate) role_changes: AtomicU64,
-    /// Connections of each worker that have something left to be sent, while it is suspended.
+    /// Number of connections of each worker with bytes left to send, while the pooler is suspended.
     pub(crate) unsent: Vec<AtomicUsize>,
     database_servers: Quotas,
     database_clients: Quotas,
@@ -235,23 +237,23 @@ pub(crate) struct Global {
     user_clients: Quotas,
     hosts: Hosts,
     pools: Mutex<HashMap<PoolName, Arc<GlobalPool>>>,
-    /// Logins that failed, by where they came from (hazard SEC-67).
+    /// Failed logins, by source (hazard SEC-67).
     pub(crate) failures: Mutex<Throttle>,
-    /// Cancel requests that are sent on to peers, likewise (SEC-66).
+    /// Cancel requests sent on to peers, by source (hazard SEC-66).
     cancels: Mutex<Throttle>,
     pub(crate) neighbour: Neighbour,
     pub(crate) arrivals: Arrivals,
-    /// What auth_query said.
+    /// Accounts from auth_query.
     accounts: Mutex<AccountCache>,
-    /// By process number. Among peers few numbers are left, so several clients may have the same.
+    /// Clients by process number. Peers leave few numbers, so several clients may share one.
     cancellable: Mutex<HashMap<u32, Vec<Cancellable>>>,
-    /// Connections to peers, by id.
+    /// Limits on connections to peers, by peer id.
     peers: Quotas,
     keys: Mutex<LruCache<[u8; 32], ScramKeys>>,
     keys_name: [u8; 32],
 }
 
-/// `max_pools` is reached.
+/// Error: `max_pools` is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooManyPools;
 
@@ -317,12 +319,12 @@ impl Global {
         })
     }
 
-    /// The configuration in force.
+    /// Returns the configuration in force.
     pub(crate) fn settled(&self) -> Arc<Settled> {
         Arc::clone(&self.settled.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts another configuration in force: limits at once, pools as the workers learn of it.
+    /// Puts another configuration in force. Limits change at once, pools when the workers learn of it.
     pub(crate) fn settle(&self, settled: Arc<Settled>) {
         let global = &settled.settings.global;
         let clients_max = usize::try_from(global.max_client_conn).unwrap_or(usize::MAX);
@@ -345,13 +347,13 @@ impl Global {
         }
         lock(&self.failures).set_rules(failure_rules(&settled.settings));
         lock(&self.cancels).set_rules(cancel_rules(&settled.settings));
-        // A new one: what was found out belongs to the configuration that asked.
+        // A new cache: accounts belong to the configuration whose query found them.
         let ttl = global.auth_query_cache_ttl.unwrap_or_default();
         *lock(&self.accounts) = AccountCache::new(ACCOUNTS_MAX, ttl);
         *self.settled.write().unwrap_or_else(PoisonError::into_inner) = settled;
     }
 
-    /// The next number of a connection; clients and servers share the counter, as in PgBouncer.
+    /// Returns the next connection number. Clients and servers share the counter, as in PgBouncer.
     pub(crate) fn next_id(&self) -> u64 {
         self.ids.fetch_add(1, Ordering::Relaxed)
     }
@@ -364,7 +366,7 @@ impl Global {
         self.loads.len()
     }
 
-    /// The worker with the fewest clients; `own` on a tie.
+    /// Returns the worker with the fewest clients; `own` on a tie.
     pub(crate) fn least_loaded(&self, own: usize) -> usize {
         let load = |lane: &usize| {
             self.loads
@@ -375,7 +377,7 @@ impl Global {
         best.unwrap_or(own)
     }
 
-    /// Tells every worker that a place which somebody may wait for was released.
+    /// Tells every worker that a place was released, for which a waiter may be waiting.
     pub(crate) fn wake_all(&self) {
         for mailbox in self.mailboxes.get().into_iter().flatten() {
             mailbox.retry();
@@ -384,7 +386,7 @@ impl Global {
 
     // --- limits ---
 
-    /// The limits on clients of a database and of a user.
+    /// Returns the limits on clients of a database and of a user.
     pub(crate) fn client_quotas(
         &self,
         pool: &PoolSettings,
@@ -411,13 +413,13 @@ impl Global {
         )
     }
 
-    /// The pool of a database and server user, made when it is first asked for.
+    /// Returns the pool of a database and server user; creates it on first use.
     pub(crate) fn pool(&self, settings: PoolSettings) -> Result<Arc<GlobalPool>, TooManyPools> {
         self.pool_for(settings, Purpose::Clients)
     }
 
-    /// The pool that asks for secrets and roles as `user` (hazard SEC-43): never the one of clients, even if these log
-    /// in as the same user.
+    /// Returns the pool that queries secrets and roles as `user` (hazard SEC-43). Clients never use this pool, even if
+    /// they log in as the same user.
     pub(crate) fn private_pool(
         &self,
         settings: PoolSettings,
@@ -427,8 +429,8 @@ impl Global {
         self.pool_for(purpose.apply(settings, user), purpose)
     }
 
-    /// The pool of the connection that listens for the clients of a database, with what those of `clients` have left for
-    /// our logins.
+    /// Returns the pool of the connection that listens for the clients of a database. Copies the keys and secret that
+    /// clients have left for our logins in `clients`.
     pub(crate) fn listener_pool(
         &self,
         clients: &GlobalPool,
@@ -513,14 +515,14 @@ impl Global {
         lock(&self.pools).values().map(Arc::clone).collect()
     }
 
-    /// What was counted by workers that have forgotten the pool since.
+    /// Adds the totals of workers that have since forgotten their pool.
     pub(crate) fn show_retired_totals(&self, snapshot: &mut Snapshot) {
         for pool in lock(&self.pools).values() {
             lock(&pool.retired).show_totals(snapshot, &pool.database);
         }
     }
 
-    /// The same by pool.
+    /// Adds a row per pool for workers that have since forgotten it.
     pub(crate) fn show_retired_rows(&self, snapshot: &mut Snapshot) {
         for pool in lock(&self.pools).values() {
             let size = pool.settings().pool_size;
@@ -528,7 +530,7 @@ impl Global {
         }
     }
 
-    /// The limits in force that are not of one pool; those that are switched off have no row.
+    /// Returns the limits in force that do not belong to one pool. Limits that are switched off have no row.
     pub(crate) fn limits(&self) -> Vec<LimitRow> {
         let mut rows = Vec::new();
         let mut add = |name, scope: &str, used: usize, max: usize| {
@@ -569,7 +571,7 @@ impl Global {
 
     // --- cancelling ---
 
-    /// Registers a client for cancels under a random number and key; false if the two are taken.
+    /// Registers a client for cancels under a random number and key. Returns false if that pair is taken.
     pub(crate) fn register(&self, pid: u32, key: Secret, place: Place) -> bool {
         let mut known = lock(&self.cancellable);
         let same = known.entry(pid).or_default();
@@ -590,7 +592,7 @@ impl Global {
         }
     }
 
-    /// The key that a client was given.
+    /// Returns the cancel key that a client was given.
     pub(crate) fn cancel_key(&self, pid: u32, place: Place) -> Option<Secret> {
         let known = lock(&self.cancellable);
         let mut same = known.get(&pid)?.iter();
@@ -598,13 +600,13 @@ impl Global {
             .map(|client| client.key.clone())
     }
 
-    /// How many clients can be cancelled.
+    /// Number of clients that can be cancelled.
     #[cfg(test)]
     pub(crate) fn cancellables(&self) -> usize {
         lock(&self.cancellable).values().map(Vec::len).sum()
     }
 
-    /// The client that a cancel request names, if the key is right (compared in constant time).
+    /// Returns the client that a cancel request names, if the key is right (compared in constant time).
     pub(crate) fn cancellable(&self, pid: u32, key: &[u8]) -> Option<Place> {
         let known = lock(&self.cancellable);
         let mut same = known.get(&pid)?.iter();
@@ -612,19 +614,19 @@ impl Global {
             .map(|client| client.place)
     }
 
-    /// The limit on connections to a peer; 0 = none.
+    /// Returns the limit on connections to a peer; 0 = none.
     pub(crate) fn peer_quota(&self, peer_id: u32, max: u32) -> Arc<Quota> {
         quota(&self.peers, &peer_id.to_string(), max)
     }
 
-    /// True if one more cancel request from there may be sent on to a peer.
+    /// True if one more cancel request from `source` may be sent on to a peer.
     pub(crate) fn grants_forward(&self, source: Source, now: Moment) -> bool {
         lock(&self.cancels).take(source, since_start(now)).is_ok()
     }
 
     // --- accounts ---
 
-    /// What auth_query said of a user a while ago, if that may still be believed.
+    /// Returns the cached auth_query account of a user, if it is still valid.
     pub(crate) fn cached_account(
         &self,
         lookup: &AuthLookup,
@@ -635,7 +637,7 @@ impl Global {
         lock(&self.accounts).get(name.as_bytes(), user.as_bytes(), clocks(now))
     }
 
-    /// What rows of auth_query say; none if they cannot be used.
+    /// Builds the account of a user from rows of auth_query, and caches it. Fails if the rows cannot be used.
     pub(crate) fn account_of(
         &self,
         lookup: &AuthLookup,
@@ -655,7 +657,7 @@ impl Global {
         Ok(fetched.account)
     }
 
-    /// A login with it has failed: the secret may have been changed.
+    /// Drops a cached account: a login with it has failed, so the secret may have been changed.
     pub(crate) fn forget_account(&self, lookup: &AuthLookup, user: &str) {
         let name = account_name(lookup);
         lock(&self.accounts).forget(name.as_bytes(), user.as_bytes());
@@ -675,7 +677,7 @@ impl Global {
     }
 }
 
-/// Which query in which database.
+/// Returns the cache key of a lookup: database, user and query.
 fn account_name(lookup: &AuthLookup) -> String {
     [&*lookup.dbname, &*lookup.user, &*lookup.query].join("\n")
 }
@@ -687,7 +689,7 @@ fn clocks(now: Moment) -> Clocks {
     }
 }
 
-/// A moment as the throttles and caches count.
+/// Converts a moment to the time that throttles and caches count in.
 pub(crate) fn since_start(now: Moment) -> Duration {
     Duration::from_micros(now.0)
 }
@@ -699,7 +701,7 @@ fn quota(quotas: &Quotas, name: &str, max: u32) -> Arc<Quota> {
         known.set_max(max);
         return Arc::clone(known);
     }
-    // Names come from whoever connects: forget those that nobody uses before the table doubles.
+    // Clients choose the names: forget unused ones before the table doubles.
     if quotas.len() == quotas.capacity() {
         quotas.retain(|_, quota| Arc::strong_count(quota) > 1 || quota.used() > 0);
     }
@@ -708,14 +710,14 @@ fn quota(quotas: &Quotas, name: &str, max: u32) -> Arc<Quota> {
     quota
 }
 
-/// Bytes of the system's random generator.
+/// Returns bytes of the system's random generator.
 pub(crate) fn random<const N: usize>() -> std::io::Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
     Ok(bytes)
 }
 
-/// The secret of a server user: in the configuration, in the auth_file, or the one that its clients log in with.
+/// Returns the secret of a server user: from the configuration, from the auth_file, or from a client's login.
 pub(crate) fn secret_of(
     pool: &GlobalPool,
     settings: &PoolSettings,
@@ -731,7 +733,7 @@ pub(crate) fn secret_of(
     }
 }
 
-/// Where a client comes from, for limits on what attackers do often.
+/// Returns the source of a client, by which failed logins and cancels are limited.
 pub(crate) fn source(remote: &weir_stats::Endpoint, uid: Option<u32>) -> Source {
     match remote.address.parse::<std::net::IpAddr>() {
         Ok(address) => Source::from_ip(address),
@@ -739,7 +741,7 @@ pub(crate) fn source(remote: &weir_stats::Endpoint, uid: Option<u32>) -> Source 
     }
 }
 
-/// `auth_failures_per_minute` and `auth_failure_delay`.
+/// Returns the rules of `auth_failures_per_minute` and `auth_failure_delay`.
 fn failure_rules(settings: &Settings) -> Rules {
     let global = &settings.global;
     let minute = Duration::from_secs(60);
@@ -754,7 +756,7 @@ fn failure_rules(settings: &Settings) -> Rules {
     }
 }
 
-/// `cancel_requests_per_second`, and some more at once.
+/// Returns the rules of `cancel_requests_per_second`, with a burst.
 fn cancel_rules(settings: &Settings) -> Rules {
     let rate = settings.global.cancel_requests_per_second;
     Rules {

@@ -1,4 +1,5 @@
-//! What one process of ours tells its successor in an online upgrade: sockets, clients with their sessions, cancels.
+//! Messages of an online upgrade, from one process of Weir to its successor: sockets, clients with their sessions,
+//! cancels.
 //!
 //! ```text
 //! old ──Listener (socket)…, Begin (whoever waits for the outcome)──► new
@@ -7,8 +8,9 @@
 //! old ◄───────────────── Cancel, then CancelOver ──────────────────► new
 //! ```
 //!
-//! Each message is one packet of a socket pair that nobody else has: a version, then the message. It is bounded, and a
-//! packet that is not understood ends the hand-over. Secrets go through it in the clear; it never leaves the machine.
+//! Each message is one packet of a socket pair that only the two processes have: a version, then the message. Its
+//! length is bounded, and an unknown packet ends the hand-over. Secrets are sent in clear text; they never leave the
+//! machine.
 
 use serde::{Deserialize, Serialize};
 use weir_auth::scram::PassThrough;
@@ -22,33 +24,34 @@ mod link;
 
 pub use link::{Link, LinkError};
 
-/// Packets of another version are not understood.
+/// Version of the packets. Other versions are refused.
 const VERSION: u8 = 4;
-/// The longest packet. A client whose session is longer stays where it is.
+/// Longest packet, in bytes. A client whose session is longer stays with its process.
 const PACKET_MAX: usize = 128 * 1024;
 
-/// One message.
+/// Message between the processes of an upgrade.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Letter {
-    /// That was all: start. With the stream of whoever asked for the upgrade.
+    /// All listeners were sent: start. Carries the stream of the client that asked for the upgrade.
     Begin,
-    /// For a client that may live with the other process; `asker` is the connection that asked, with the sender.
+    /// Cancel request for a client that may belong to the other process. `asker` is the connection of the request, at
+    /// the sender.
     Cancel {
         pid: u32,
         key: Vec<u8>,
         asker: Place,
     },
-    /// The cancel that this connection of the receiver's asked for is over.
+    /// Cancel requested by this connection of the receiver is over.
     CancelOver(Place),
-    /// A client, with its socket.
+    /// Client, with its socket.
     Client(Box<Moved>),
-    /// A listening socket.
+    /// Listening socket.
     Listener { is_unix: bool, owns_file: bool },
-    /// The new process accepts clients.
+    /// New process accepts clients.
     Ready,
 }
 
-/// A client with everything that another process has to know of it.
+/// Client with all state that another process needs.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Moved {
     pub(crate) user: String,
@@ -64,16 +67,16 @@ pub(crate) struct Moved {
     pub(crate) cancel_key: Vec<u8>,
     pub(crate) session: Portable,
     pub(crate) proofs: Proofs,
-    /// When it was sent, by the machine's monotonic clock.
+    /// Time of sending, by the machine's monotonic clock.
     pub(crate) sent_us: u64,
 }
 
-/// What the clients of its pool have left for logins to servers.
+/// Keys and secrets that clients of the pool have left for logins to servers.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Proofs {
-    /// A SCRAM client key and the verifier that it belongs to.
+    /// SCRAM client key, and the verifier that it belongs to.
     pub(crate) pass_through: Option<(Vec<u8>, Vec<u8>)>,
-    /// A secret as an auth_file has it.
+    /// Secret, in the format of an auth_file.
     pub(crate) learnt: Option<Vec<u8>>,
 }
 
@@ -107,7 +110,7 @@ impl Proofs {
 }
 
 impl Letter {
-    /// The packet; none if it would be too long.
+    /// Returns the packet, or `None` if it would be too long.
     fn encode(&self) -> Option<Vec<u8>> {
         let packet = postcard::to_extend(self, vec![VERSION]).ok()?;
         (packet.len() <= PACKET_MAX).then_some(packet)
@@ -180,7 +183,7 @@ mod tests {
         let learnt = StoredSecret::Scram(verifier.clone());
         let arrived = Proofs::new(None, Some(&learnt)).learnt();
         assert!(matches!(arrived, Some(StoredSecret::Scram(text)) if text.ct_eq(&verifier)));
-        // A key that is not the verifier's is nobody's.
+        // A key that does not match the verifier is dropped.
         let text = verifier.to_text().expose().to_vec();
         let proofs = Proofs {
             pass_through: Some((vec![7; 32], text)),

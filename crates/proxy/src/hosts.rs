@@ -1,4 +1,5 @@
-//! The hosts that pools log in to: each is one thing in the process, whatever databases name it and however.
+//! Hosts that pools log in to. Each host exists once in the process, however many databases name it, and however they
+//! spell it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -9,12 +10,12 @@ use weir_pool::HostGate;
 
 use crate::global::lock;
 
-/// Number of a host in this process, in the order in which they became known.
+/// Number of a host in this process, in order of first use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct HostId(usize);
 
-/// Addresses and port of a host, by which it is recognised. PgBouncer's `host=a,b` is one host with two addresses; their
-/// order does not matter.
+/// Identity of a host: its addresses and port. PgBouncer's `host=a,b` is one host with two addresses; their order does
+/// not matter.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Ways {
     addresses: Vec<HostAddr>,
@@ -33,7 +34,7 @@ impl Ways {
     }
 }
 
-/// DNS knows no case, and a name may end with the dot of its root.
+/// Returns the canonical form of an address. DNS ignores case, and a name may end with the dot of its root.
 fn canonical(address: &HostAddr) -> HostAddr {
     match address {
         HostAddr::Name(name) => {
@@ -47,13 +48,13 @@ fn canonical(address: &HostAddr) -> HostAddr {
 /// State shared by all pools of a host.
 #[derive(Debug, Default)]
 struct Host {
-    /// Limit of logins at once; made with the first pool.
+    /// Limit on simultaneous logins; made with the first pool.
     gate: OnceLock<Arc<HostGate>>,
     /// Token of the pool that may try another size.
     turns: Arc<Mutex<Turns>>,
 }
 
-/// All hosts of the process. None is ever removed: a configuration names few.
+/// All hosts of the process. Entries are never removed: a configuration names few hosts.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     ids: Mutex<HashMap<Ways, HostId>>,
@@ -61,14 +62,14 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// Host of a pool; a new one gets the next number.
+    /// Returns the host of a pool; a new host gets the next number.
     pub(crate) fn id_of(&self, pool: &PoolSettings) -> HostId {
         let mut ids = lock(&self.ids);
         let next = HostId(ids.len());
         *ids.entry(Ways::of(pool)).or_insert(next)
     }
 
-    /// Limit of logins to a host. A new one allows `logins_max` at once, 0 = unlimited.
+    /// Returns the limit on logins to a host. A new one allows `logins_max` at once, 0 = unlimited.
     pub(crate) fn gate(&self, id: HostId, logins_max: usize) -> Arc<HostGate> {
         let mut shared = lock(&self.shared);
         let host = shared.entry(id).or_default();
@@ -78,13 +79,13 @@ impl Hosts {
         Arc::clone(gate)
     }
 
-    /// Token with which one pool of a host at a time tries another size.
+    /// Returns the token with which one pool of a host at a time tries another size.
     pub(crate) fn turns(&self, id: HostId) -> Arc<Mutex<Turns>> {
         let mut shared = lock(&self.shared);
         Arc::clone(&shared.entry(id).or_default().turns)
     }
 
-    /// Sets the number of logins at once for every host.
+    /// Sets the maximum number of simultaneous logins for every host.
     pub(crate) fn set_logins_max(&self, logins_max: usize) {
         for gate in lock(&self.shared)
             .values()

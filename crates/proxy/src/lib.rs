@@ -1,11 +1,11 @@
 //! The only crate with sockets: workers, listeners, timers, the event loop.
 //!
-//! [`start`] opens the listening sockets and starts the workers; the [`Running`] handle stops them, gives them a new
-//! configuration, and says what the console asks for. Each worker is one thread with one event loop that owns its
-//! clients and servers; what happens on it is decided by the pure crates below ([`weir_session`], [`weir_pool`]).
+//! [`start`] opens the listening sockets and starts the workers. The [`Running`] handle stops them, gives them a new
+//! configuration, and returns the commands of the console. Each worker is one thread with one event loop that owns its
+//! clients and servers. The pure crates below decide what happens on it ([`weir_session`], [`weir_pool`]).
 //!
-//! **Invariant:** nothing in a worker waits, except in one place for all of its sockets. Slow work (key derivation, TLS
-//! handshakes, name resolution, directories) is done on helper threads.
+//! **Invariant:** a worker waits in one place only, for all of its sockets. Slow work (key derivation, TLS handshakes,
+//! name resolution, directories) is done on helper threads.
 
 mod clock;
 pub mod console;
@@ -38,5 +38,5 @@ pub use lookups::interfaces;
 pub use running::{Running, StartError, Succeeded, start};
 pub use settled::{Access, Setup};
 pub use transport::{Transport, TransportError};
-/// What an auth_file holds; part of [`Setup`].
+/// Contents of an auth_file; part of [`Setup`].
 pub use weir_auth::userlist::{UserList, UserListError};

@@ -22,20 +22,20 @@ mod passed;
 use passed::Kind;
 pub use passed::Passed;
 
-/// Connections for monitoring that nobody has accepted yet; scrapers are few.
+/// Backlog of a monitoring socket; scrapers are few.
 const PLAIN_BACKLOG: i32 = 16;
 
-/// A new connection.
+/// Newly accepted connection.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) stream: Stream,
     pub(crate) remote: Endpoint,
     pub(crate) local: Endpoint,
-    /// The other end is this machine.
+    /// True if the peer is on this machine.
     pub(crate) is_loopback: bool,
-    /// The process id of the other end of a unix socket, else 0.
+    /// Process id of the peer of a unix socket, else 0.
     pub(crate) remote_pid: u32,
-    /// The user id of the other end of a unix socket.
+    /// User id of the peer of a unix socket.
     pub(crate) remote_uid: Option<u32>,
 }
 
@@ -45,50 +45,50 @@ enum Socketed {
     Unix(UnixListener, Option<PathBuf>),
 }
 
-/// One listening socket; a socket file is removed when it is dropped.
+/// Listening socket. Its socket file, if it has one, is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: Socketed,
     port: u16,
     name: String,
-    /// A successor has the socket, and so its file.
+    /// True if a successor has the socket, and so its file.
     is_passed_on: Arc<AtomicBool>,
 }
 
 /// See [`Listener::share`].
 pub(crate) type Shared = (Passed, Arc<AtomicBool>);
 
-/// Why listening failed.
+/// Reason for which listening failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The address cannot be listened on.
+    /// Cannot bind or listen on the address.
     #[error("cannot listen on {address}: {error}")]
     Bind {
-        /// As configured.
+        /// Address, as configured.
         address: String,
-        /// The system's word.
+        /// Error of the operating system.
         error: io::Error,
     },
     /// Another process listens on the socket file.
     #[error("unix socket is in use, cannot continue: {path}")]
     InUse {
-        /// The socket.
+        /// Path of the socket.
         path: String,
     },
-    /// A socket that was passed cannot be used.
+    /// A socket passed by another process cannot be used.
     #[error("cannot use a socket that was passed: {0}")]
     Passed(io::Error),
-    /// No such group, or the file's mode or group cannot be set.
+    /// The group does not exist, or mode or group of the file cannot be set.
     #[error("cannot set mode or group of unix socket {path}: {error}")]
     Permission {
-        /// The socket.
+        /// Path of the socket.
         path: String,
-        /// The system's word.
+        /// Error of the operating system.
         error: io::Error,
     },
 }
 
-/// Opens all listening sockets of a configuration, or none. Those that were passed take the place of all that the
+/// Opens all listening sockets of a configuration, or none. Sockets that were `passed` replace all that the
 /// configuration names.
 pub(crate) fn open(global: &Global, passed: Vec<Passed>) -> Result<Vec<Listener>, ListenError> {
     let port = global.listen_port;
@@ -113,7 +113,7 @@ pub(crate) fn open(global: &Global, passed: Vec<Passed>) -> Result<Vec<Listener>
     Ok(listeners)
 }
 
-/// Opens the sockets of `metrics_listen`, or none. Blocking ones: whoever accepts there has a thread for it.
+/// Opens the sockets of `metrics_listen`, or none. They block: each has its own accepting thread.
 pub(crate) fn open_plain(
     points: &[ListenPoint],
 ) -> Result<Vec<std::net::TcpListener>, ListenError> {
@@ -212,7 +212,7 @@ fn adopt(passed: Passed, port: u16) -> io::Result<Listener> {
     }
 }
 
-/// The port in `.s.PGSQL.<port>`.
+/// Returns the port in `.s.PGSQL.<port>`.
 fn port_in(path: &str) -> Option<u16> {
     let (_, port) = path.rsplit_once(".s.PGSQL.")?;
     port.parse().ok()
@@ -249,7 +249,7 @@ fn unix(directory: &Path, global: &Global) -> Result<Listener, ListenError> {
     let text = path.display().to_string();
     match std::os::unix::net::UnixStream::connect(&path) {
         Ok(_) => return Err(ListenError::InUse { path: text }),
-        // A file that nobody listens on is what a process that was killed left behind.
+        // A socket file without a listener was left by a process that was killed.
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => drop(fs::remove_file(&path)),
         Err(_) => {}
     }
@@ -272,7 +272,7 @@ fn unix(directory: &Path, global: &Global) -> Result<Listener, ListenError> {
     })
 }
 
-/// A listening socket; unlike mio's and std's, with the queue that was asked for.
+/// Opens a listening unix socket with the configured backlog, unlike mio and std.
 fn unix_socket(address: &SockAddr, backlog: u32) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -306,7 +306,7 @@ fn permit(path: &Path, global: &Global) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(global.unix_socket_mode))
 }
 
-/// A group by number, or by name in the group file.
+/// Returns the id of a group, given by number or by its name in the group file.
 fn group_id(group: &str) -> io::Result<u32> {
     if let Ok(id) = group.parse() {
         return Ok(id);
@@ -322,17 +322,17 @@ fn group_id(group: &str) -> io::Result<u32> {
 // === impl Listener ===
 
 impl Listener {
-    /// A unix socket, with a file or without.
+    /// True for a unix socket, with a file or abstract.
     pub(crate) fn is_unix(&self) -> bool {
         matches!(self.socket, Socketed::Unix(..))
     }
 
-    /// The address as the log shows it.
+    /// Returns the address as the log shows it.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The same socket once more, for a successor, and what keeps its file when it is passed on.
+    /// Duplicates the socket for a successor. Returns also the flag that keeps its file once the socket is passed on.
     pub(crate) fn share(&self) -> io::Result<Shared> {
         let passed = match &self.socket {
             Socketed::Tcp(listener) => {
@@ -423,7 +423,7 @@ fn peer_of(stream: &UnixStream) -> (u32, Option<u32>) {
 mod tests {
     use super::*;
 
-    /// How many clients a unix socket with this queue takes before somebody accepts.
+    /// Number of clients that a unix socket with this backlog takes before any is accepted.
     fn taken(listen_backlog: u32) -> usize {
         let directory = std::env::temp_dir().join(format!(
             "weir-backlog-{}-{listen_backlog}",
@@ -458,7 +458,7 @@ mod tests {
 
     #[test]
     fn listen_backlog_is_the_length_of_the_queue() {
-        // The kernel's own: one more than asked for.
+        // The kernel takes one more than asked for.
         assert_eq!(taken(1), 2);
         assert_eq!(taken(9), 10);
     }

@@ -1,5 +1,5 @@
-//! Facts that logins need and the operating system knows: whose user id it is, which name an address has, which
-//! addresses this machine has. They may block (NSS, DNS): helper threads ask, never a worker.
+//! Facts from the operating system that logins need: names of users, names of addresses, addresses of this machine. The
+//! calls may block (NSS, DNS), so helper threads make them, never a worker.
 
 use std::net::{IpAddr, ToSocketAddrs};
 
@@ -7,21 +7,22 @@ use nix::ifaddrs::getifaddrs;
 use nix::unistd::{Uid, User};
 use weir_access::{Answer, Interface};
 
-/// The name of a user of this machine; none if it has none.
+/// Returns the name of a user of this machine, or `None` if there is no such user.
 pub(crate) fn user_name(uid: u32) -> Option<String> {
     Some(User::from_uid(Uid::from_raw(uid)).ok()??.name)
 }
 
-/// The name of an address, if it leads back to it (PostgreSQL manual 21.1: a reverse look-up, then a forward one).
+/// Returns the name of an address, if the name resolves to that address (PostgreSQL manual 21.1: a reverse lookup, then
+/// a forward one).
 pub(crate) fn host_name(address: IpAddr) -> Answer<Option<String>> {
     let address = address.to_canonical();
     let name = match dns_lookup::lookup_addr(&address) {
         Ok(name) => name,
-        // EAI_NONAME (getaddrinfo(3)): asked, and there is none.
+        // EAI_NONAME (getaddrinfo(3)): the address has no name.
         Err(error) if error.raw_os_error() == Some(-2) => return Answer::Known(None),
         Err(_) => return Answer::Failed,
     };
-    // Without a name the resolver gives the address as text.
+    // For an address without a name, the resolver returns the address as text.
     if name.parse::<IpAddr>().is_ok() {
         return Answer::Known(None);
     }
@@ -35,7 +36,7 @@ pub(crate) fn host_name(address: IpAddr) -> Answer<Option<String>> {
     }
 }
 
-/// The addresses of this machine with the sizes of their networks; none if they cannot be listed.
+/// Returns the addresses of this machine with their prefix lengths, or `None` if they cannot be listed.
 #[must_use]
 pub fn interfaces() -> Option<Vec<Interface>> {
     let listed = getifaddrs().ok()?;

@@ -1,7 +1,8 @@
-//! The driver over epoll (by mio, edge-triggered).
+//! Driver over epoll (mio, edge-triggered).
 //!
-//! A socket is registered once. A receive that does not fill the buffer has emptied the socket (epoll(7)), so the steady
-//! state is one receive and one send per message and no epoll_ctl; writability is watched only while a backlog exists.
+//! Each socket is registered once. A receive that does not fill the buffer has emptied the socket (epoll(7)). So the
+//! steady state is one receive and one send per message, without epoll_ctl. Writability is watched only while a backlog
+//! exists.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -24,11 +25,11 @@ use crate::tls::Session;
 
 const EVENTS_MAX: usize = 1024;
 const WAKER: Token = Token(usize::MAX);
-/// Listeners count down from here.
+/// Token of the first listener; the others count down from here.
 const LISTENERS: usize = usize::MAX - 1;
-/// How long accepting pauses when there are no descriptors.
+/// Pause of accepting when there are no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// A closed connection's backlog is given up after this time.
+/// Time after which the backlog of a closed connection is dropped.
 const LINGER: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -36,20 +37,20 @@ struct Conn {
     socket: Socket,
     tls: Option<Box<Session>>,
     owner: Owner,
-    /// What a send left behind.
+    /// Bytes that the socket has not taken yet; `sent` of them have been sent since.
     backlog: Vec<u8>,
     sent: usize,
     connecting: bool,
     paused: bool,
-    /// It is served even while the others are suspended.
+    /// True if the connection is served even while the others are suspended.
     awake: bool,
-    /// There may be something to receive.
+    /// True if there may be something to receive.
     readable: bool,
-    /// It is in the queue of connections to look at.
+    /// True if the connection is in the queue `ready`.
     queued: bool,
-    /// The other side has closed; there may still be bytes before that.
+    /// True if the peer has closed; bytes sent before that may still be unread.
     hung_up: bool,
-    /// The other side has said good-bye inside of TLS, and everything before that was delivered.
+    /// True if the peer has sent the closing alert of TLS and everything before it was delivered.
     said_bye: bool,
     broken: Option<ErrorKind>,
     closing: bool,
@@ -65,19 +66,20 @@ pub(crate) struct Epoll {
     drained: VecDeque<Key>,
     connected: VecDeque<Key>,
     closing: Vec<(Key, Moment)>,
-    /// A place that is empty belongs to one that was closed: the number is the name by which epoll knows the others.
+    /// Listeners by number; an empty place belongs to a closed one. Places never move, since epoll knows a listener by
+    /// its number.
     listeners: Vec<Option<Listener>>,
     accepts: VecDeque<usize>,
     accept_paused_until: Option<Moment>,
     suspended: bool,
     now: Moment,
     options: TcpOptions,
-    /// What TLS connections share.
+    /// Buffers that TLS connections share.
     records: Records,
 }
 
 impl Epoll {
-    /// A driver with these listeners, and the waker for other threads.
+    /// Makes a driver with these listeners, and the waker for other threads.
     pub(crate) fn new(
         mut listeners: Vec<Listener>,
         options: TcpOptions,
@@ -157,7 +159,7 @@ impl Epoll {
             conn.hung_up |= event.hung_up;
         }
         if event.broken && conn.paused {
-            // Nobody is going to read it: say so at once.
+            // A paused connection is not read, so the error is reported at once.
             conn.broken = Some(ErrorKind::ConnectionReset);
         }
         if (conn.readable || conn.broken.is_some()) && !conn.queued {
@@ -205,7 +207,7 @@ impl Epoll {
         Some(conn)
     }
 
-    /// Looks after connections that are closed but not empty.
+    /// Removes closed connections whose backlog is sent or whose time is over.
     fn linger(&mut self) {
         let mut at = 0;
         while let Some((key, until)) = self.closing.get(at).copied() {
@@ -234,7 +236,7 @@ impl Epoll {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.accepts.pop_front();
                 }
-                // The client gave up before we came to it; the next one may be there.
+                // The client closed before it was accepted; the next one may be there.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -314,7 +316,7 @@ impl Epoll {
         Some(Completion::Ended(owner, error))
     }
 
-    /// Sends bytes as they are; what the socket does not take becomes the backlog, whose length is returned.
+    /// Sends bytes without TLS. Returns the length of the backlog: the bytes that the socket has not taken.
     #[inline]
     fn send_raw(&mut self, key: Key, bytes: &[u8]) -> usize {
         let Some(conn) = self.conns.get_mut(key) else {
@@ -343,7 +345,7 @@ impl Epoll {
         conn.backlog.len() - conn.sent
     }
 
-    /// Seals and sends.
+    /// Seals bytes into TLS records and sends them.
     fn send_sealed(&mut self, key: Key, bytes: &[u8]) -> usize {
         let mut records = std::mem::take(&mut self.records);
         let mut backlog = 0;
@@ -368,7 +370,7 @@ impl Epoll {
         backlog
     }
 
-    /// Receives and opens.
+    /// Receives TLS records and opens them.
     fn receive_sealed(&mut self, key: Key, buffer: &mut [u8]) -> Option<Completion> {
         let mut records = std::mem::take(&mut self.records);
         let conn = self.conns.get_mut(key)?;
@@ -411,7 +413,7 @@ impl Epoll {
         completion
     }
 
-    /// A connection that cannot go on: its owner is told.
+    /// Marks a connection as broken after a TLS fault; its owner is told.
     fn break_off(&mut self, key: Key, error: &TlsFault) {
         tracing::debug!("TLS record could not be sealed: {error}");
         if let Some(conn) = self.conns.get_mut(key) {
@@ -424,8 +426,8 @@ impl Epoll {
     }
 }
 
-/// The name by which epoll knows a connection. Those of listeners and of the waker are no key's: a key is as large only
-/// after 2^31 connections in the last of 2^32 places.
+/// Returns the token of a connection. It equals the token of a listener or of the waker only after 2^31 connections in
+/// the last of 2^32 places.
 fn token(key: Key) -> Token {
     Token(usize::try_from(key.data().as_ffi()).unwrap_or(WAKER.0))
 }
@@ -442,7 +444,7 @@ impl Conn {
     }
 }
 
-/// What epoll said of one socket.
+/// Events that epoll reports for one socket.
 #[derive(Debug, Clone, Copy)]
 struct Noted {
     readable: bool,
@@ -523,7 +525,7 @@ impl Driver for Epoll {
 
     fn add(&mut self, stream: Stream, owner: Owner) -> io::Result<Key> {
         let key = self.insert(stream, owner, false)?;
-        // A server of another worker is used before epoll tells of it: what came meanwhile has to be known.
+        // A server that comes from another worker is used before epoll reports on it: earlier bytes must be known now.
         if let (Owner::Server(_), Some(conn)) = (owner, self.conns.get_mut(key))
             && (conn.said_bye || conn.socket.has_news())
         {
@@ -537,7 +539,7 @@ impl Driver for Epoll {
     fn connect(&mut self, target: &Target, owner: Owner) -> io::Result<Key> {
         let socket = Socket::connect(target, &self.options)?;
         let key = self.insert(socket.into(), owner, true)?;
-        // A unix socket is connected at once and epoll says nothing about it.
+        // A unix socket is connected at once, and epoll reports nothing about it.
         self.connected.push_back(key);
         Ok(key)
     }
@@ -697,7 +699,7 @@ mod tests {
     use super::*;
     use crate::worker::ServerId;
 
-    /// Both ends of a connection.
+    /// Returns both ends of a connection.
     fn pair() -> (Socket, RawSocket) {
         let listener = RawSocket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], 0));

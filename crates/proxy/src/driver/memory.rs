@@ -1,8 +1,8 @@
-//! A driver without sockets, for tests: connections are pairs of byte queues of limited size, and whoever holds the
-//! other end decides what happens and when.
+//! Driver without sockets, for tests. Connections are pairs of byte queues of limited size; the test holds the other
+//! end and decides what happens, and when.
 //!
-//! It keeps to what [`super::Epoll`] does: one segment per receive, a backlog once the queue is full, an orderly end
-//! only after everything before it was read, a reset at once and even to a connection that is paused.
+//! It behaves as [`super::Epoll`]: one segment per receive, and a backlog once the queue is full. An orderly end is
+//! reported only after everything before it was read; a reset at once, even to a paused connection.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -28,15 +28,15 @@ pub(crate) use layer::Layer;
 
 /// Too many open files.
 const EMFILE: i32 = 24;
-/// A closed connection's backlog is given up after this time.
+/// Time after which the backlog of a closed connection is dropped.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// How the other side went away.
+/// Kind of end that the peer has made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// What it sent before is still read.
+    /// Bytes that the peer sent before are still read.
     Orderly,
-    /// What was not read is lost.
+    /// Unread bytes are lost.
     Reset,
 }
 
@@ -50,23 +50,23 @@ enum Link {
 #[derive(Debug)]
 struct Pipe {
     link: Link,
-    /// Towards the worker; one segment is one receive.
+    /// Segments towards the worker; each is one receive.
     inward: VecDeque<Vec<u8>>,
-    /// Towards the peer.
+    /// Bytes towards the peer.
     outward: Vec<u8>,
-    /// Bytes that fit into each direction.
+    /// Capacity of each direction, in bytes.
     capacity: usize,
-    /// The peer has ended it.
+    /// Kind of end, if the peer has ended the connection.
     ended: Option<End>,
-    /// The worker has closed it; what it sent before may still be on its way.
+    /// True if the worker has closed the connection; bytes that it sent before may still be on their way.
     closing: bool,
-    /// The worker has closed it and let go of it.
+    /// True if the worker has closed and dropped its end.
     closed: bool,
-    /// Something came, or it ended, since the worker last looked: what epoll tells once.
+    /// True if bytes or an end came since the worker last looked: an event that epoll reports once.
     news: bool,
-    /// The worker has closed it, and not because it broke.
+    /// True if the worker has closed the connection, and not because it broke.
     said_bye: bool,
-    /// The worker let go of it with bytes unsent.
+    /// True if the worker dropped its end with bytes unsent.
     torn: bool,
 }
 
@@ -95,7 +95,7 @@ impl MemoryStream {
         lock(&self.0.0)
     }
 
-    /// Receives as from a socket: everything that has come, as far as there is room.
+    /// Receives as from a socket: all segments that have come and fit.
     fn receive(&self, room: &mut [u8]) -> io::Result<usize> {
         let mut pipe = self.pipe();
         let mut len = 0;
@@ -115,7 +115,7 @@ impl MemoryStream {
     }
 }
 
-/// A connection that is open until the last process that has it lets go of it.
+/// Connection that stays open until the last process that has it drops it.
 #[derive(Debug)]
 struct Held(Arc<Mutex<Pipe>>);
 
@@ -125,7 +125,7 @@ impl Drop for Held {
     }
 }
 
-/// The other end of a connection, in the hands of a test.
+/// Other end of a connection, held by a test.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pipe: Arc<Mutex<Pipe>>,
@@ -133,7 +133,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// A connection that is made, with so many bytes of room in each direction.
+    /// Returns both ends of an established connection, with this capacity in bytes in each direction.
     pub(crate) fn pair(capacity: usize) -> (MemoryStream, Self) {
         let pipe = Arc::new(Mutex::new(Pipe {
             link: Link::Made,
@@ -156,17 +156,17 @@ impl Peer {
         lock(&self.pipe)
     }
 
-    /// Takes the connection that a worker asked for.
+    /// Accepts the connection that a worker asked for.
     pub(crate) fn accept(&self) {
         self.pipe().link = Link::Made;
     }
 
-    /// Refuses it.
+    /// Refuses the connection that a worker asked for.
     pub(crate) fn refuse(&self) {
         self.pipe().link = Link::Refused;
     }
 
-    /// Sends one segment, as much of it as fits; returns how much that was.
+    /// Sends one segment, cut to the free room. Returns the number of bytes sent.
     pub(crate) fn send(&self, bytes: &[u8]) -> usize {
         match &mut *self.layer.borrow_mut() {
             Some(layer) => self.send_sealed(layer, bytes),
@@ -184,7 +184,7 @@ impl Peer {
         fits
     }
 
-    /// Bytes that fit now.
+    /// Number of bytes that fit now.
     pub(crate) fn room(&self) -> usize {
         match &*self.layer.borrow() {
             Some(layer) => self.sealed_room(layer),
@@ -211,7 +211,7 @@ impl Peer {
         pipe.outward.drain(..len).collect()
     }
 
-    /// Ends the connection; what the worker sent and nobody received is lost.
+    /// Ends the connection. Bytes that the worker sent and the test has not received are lost.
     pub(crate) fn end(&self, how: End) {
         match &mut *self.layer.borrow_mut() {
             Some(layer) => self.end_sealed(layer, how),
@@ -219,20 +219,20 @@ impl Peer {
         }
     }
 
-    /// Whether the worker has closed it and everything it sent before was received.
+    /// True if the worker has closed the connection and everything it sent before was received.
     pub(crate) fn is_over(&self) -> bool {
         let has_heard_all = self.layer.borrow().as_ref().is_none_or(Self::has_heard_all);
         let pipe = self.pipe();
         pipe.closed && pipe.outward.is_empty() && has_heard_all
     }
 
-    /// Whether the worker has closed it.
+    /// True if the worker has closed the connection.
     pub(crate) fn is_closed(&self) -> bool {
         let pipe = self.pipe();
         pipe.closed || pipe.closing
     }
 
-    /// Bytes that the worker has not received.
+    /// Number of bytes that the worker has not received.
     pub(crate) fn unread(&self) -> usize {
         self.pipe().unread() + self.layer.borrow().as_ref().map_or(0, Self::unsent)
     }
@@ -241,11 +241,11 @@ impl Peer {
 #[derive(Debug)]
 struct Conn {
     stream: MemoryStream,
-    /// The stand-in of TLS; TLS itself is for tests that open and seal by themselves.
+    /// Record layer of the stand-in. Tests of real TLS open and seal by themselves.
     tls: Option<Box<Session>>,
-    /// There may be something to receive, as epoll knows it; only of protected connections.
+    /// True if there may be something to receive, as epoll would know; used only for protected connections.
     readable: bool,
-    /// The other side has said good-bye inside of TLS, and everything before that was delivered.
+    /// True if the peer has sent the closing record and everything before it was delivered.
     said_bye: bool,
     owner: Owner,
     backlog: VecDeque<u8>,
@@ -254,12 +254,12 @@ struct Conn {
     awake: bool,
     broken: bool,
     closing: Option<Moment>,
-    /// Descriptor that stands for the connection where one is sent to another process.
+    /// Descriptor that stands for the connection when it is sent to another process.
     descriptor: OnceCell<PipeReader>,
 }
 
 impl Conn {
-    /// Moves bytes of the backlog into the queue.
+    /// Moves bytes from the backlog into the queue.
     fn flush(&mut self) {
         let mut pipe = self.stream.pipe();
         match pipe.ended {
@@ -276,7 +276,7 @@ impl Conn {
         }
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes without the record layer.
     fn send_raw(&mut self, bytes: &[u8]) {
         let had_backlog = !self.backlog.is_empty();
         self.backlog.extend(bytes);
@@ -302,11 +302,11 @@ pub(crate) struct MemoryDriver {
     deaf: bool,
     now: Moment,
     moves: u64,
-    /// Room in the connections that it asks for.
+    /// Capacity of the connections that the worker makes, in bytes.
     capacity: usize,
-    /// Which connection comes first in the next turn.
+    /// Index of the connection that comes first in the next turn.
     pub(crate) first: usize,
-    /// There are no descriptors for more connections.
+    /// True if there are no descriptors for more connections.
     pub(crate) is_short: bool,
     /// True if the shortage was told since the last wait.
     told_short: bool,
@@ -317,7 +317,7 @@ pub(crate) struct MemoryDriver {
 }
 
 impl MemoryDriver {
-    /// A driver whose connections to servers have so much room.
+    /// Makes a driver whose connections to servers have this capacity, in bytes.
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             capacity,
@@ -325,25 +325,25 @@ impl MemoryDriver {
         }
     }
 
-    /// A client connects.
+    /// Connects a client.
     pub(crate) fn arrive(&mut self, accepted: Accepted) {
         if !self.deaf {
             self.arrivals.push_back(accepted);
         }
     }
 
-    /// Connections that were not accepted yet: they wait in the listening socket.
+    /// Takes the connections that were not accepted yet: they wait in the listening socket.
     pub(crate) fn take_arrivals(&mut self) -> VecDeque<Accepted> {
         std::mem::take(&mut self.arrivals)
     }
 
-    /// The connection for which the descriptor of this file was sent to another process.
+    /// Takes the connection whose descriptor, for this file, was sent to another process.
     pub(crate) fn take_sent(&mut self, file: u64) -> Option<Stream> {
         let place = self.sent.iter().position(|(known, _)| *known == file)?;
         Some(Socket::Memory(self.sent.swap_remove(place).1).into())
     }
 
-    /// Leaves the backlogs to the system, as the end of a process does.
+    /// Hands the backlogs to the system, as the end of a process does.
     pub(crate) fn leave_backlogs(&mut self) {
         for (_, conn) in &mut self.conns {
             let mut pipe = conn.stream.pipe();
@@ -353,22 +353,22 @@ impl MemoryDriver {
         }
     }
 
-    /// The connections asked for since the last call; each waits for an answer.
+    /// Takes the connections asked for since the last call; each waits to be accepted or refused.
     pub(crate) fn take_dialled(&mut self) -> Vec<(Owner, Peer)> {
         std::mem::take(&mut self.dialled)
     }
 
-    /// Counts what has happened; the same number again means that nothing has.
+    /// Number of events so far; an unchanged number means that nothing has happened.
     pub(crate) fn moves(&self) -> u64 {
         self.moves
     }
 
-    /// Connections that are open, those included whose backlog is still being sent.
+    /// Number of open connections, including those that only send their backlog.
     pub(crate) fn open(&self) -> usize {
         self.conns.len()
     }
 
-    /// The largest backlog of a connection.
+    /// Length of the largest backlog, in bytes.
     pub(crate) fn backlog_max(&self) -> usize {
         let backlogs = self.conns.iter().map(|(_, conn)| conn.backlog.len());
         backlogs.max().unwrap_or(0)
@@ -391,7 +391,7 @@ impl MemoryDriver {
         })
     }
 
-    /// The next event of a protected connection.
+    /// Returns the next event of a protected connection.
     fn look_sealed(&mut self, key: Key, buffer: &mut [u8]) -> Option<Completion> {
         loop {
             let conn = self.conns.get_mut(key)?;
@@ -429,7 +429,7 @@ impl MemoryDriver {
         }
     }
 
-    /// What has happened to one connection.
+    /// Returns the next event of one connection.
     fn look(&mut self, key: Key, buffer: &mut [u8]) -> Option<Completion> {
         let conn = self.conns.get_mut(key)?;
         let owner = conn.owner;
@@ -479,13 +479,13 @@ impl MemoryDriver {
     }
 }
 
-/// Number of the file that a descriptor is for: the same in every process that has it.
+/// Returns the inode of a descriptor: the same in every process that has the descriptor.
 pub(crate) fn file(descriptor: BorrowedFd<'_>) -> u64 {
     rustix::fs::fstat(descriptor).expect("an open file").st_ino
 }
 
 impl Driver for MemoryDriver {
-    /// There are no sockets to have any.
+    /// Does nothing: there are no sockets to set options on.
     fn set_options(&mut self, _: TcpOptions) {}
 
     fn wait(&mut self, now: Moment, _: Option<Duration>) -> io::Result<()> {
@@ -583,7 +583,7 @@ impl Driver for MemoryDriver {
         conn.backlog.len()
     }
 
-    /// Nothing but the stand-in is in force here: tests of TLS itself say plain bytes behind the handshake.
+    /// Protects a connection by the stand-in only. Tests of real TLS send plain bytes after the handshake.
     fn secure(&mut self, key: Key, session: Box<Session>) {
         if let Some(conn) = self.conns.get_mut(key).filter(|_| session.is_stub()) {
             conn.said_bye = session.is_closed();

@@ -1,4 +1,4 @@
-//! Buffers for opening and sealing TLS records: one set per worker, so that a connection owns none.
+//! Buffers to open and seal TLS records. Each worker has one set, so that a connection owns none.
 
 use std::io::{self, ErrorKind};
 
@@ -6,36 +6,36 @@ use weir_tls::session::TlsFault;
 
 use crate::tls::Session;
 
-/// Plain bytes sealed at once: as much as one receive brings.
+/// Number of plain bytes sealed at once: as many as one receive brings.
 const PART: usize = 64 * 1024;
 
-/// What reading from a protected connection came to.
+/// Outcome of a read from a protected connection.
 pub(super) enum TlsRead {
-    /// There was nothing.
+    /// The socket had no bytes.
     Nothing,
-    /// Interrupted by a signal.
+    /// A signal interrupted the call.
     Again,
-    /// So many plain bytes; `more` may be in the socket; `closed`: the other side has said good-bye.
+    /// `len` plain bytes were opened. `more`: the socket may have more. `closed`: the peer has sent the closing alert.
     Opened {
         len: usize,
         more: bool,
         closed: bool,
     },
-    /// The other side has closed, or the connection is broken.
+    /// The peer has closed, or the connection is broken.
     Ended(Option<io::Error>),
 }
 
 /// See the module's page.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    /// Records as they are received and sent.
+    /// Sealed records, as received and as sent.
     sealed: Vec<u8>,
-    /// What has to be sent because of what was received.
+    /// Records to be sent in answer to a read.
     answer: Vec<u8>,
 }
 
 impl Records {
-    /// Opens into `buffer` the records that `receive` puts into the room it is given.
+    /// Reads records by `receive`, into the room that it is given, and opens them into `buffer`.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -47,7 +47,8 @@ impl Records {
         if self.sealed.len() < buffer.len() {
             self.sealed.resize(buffer.len(), 0);
         }
-        // Plain bytes are fewer than those of their records, so that what fits here fits into the caller's buffer.
+        // A record has fewer plain bytes than sealed ones, so records that fit here fit into the caller's buffer,
+        // opened.
         let room = self.sealed.get_mut(..buffer.len()).unwrap_or_default();
         let kept = tls.take_partial(room);
         let received = receive(room.get_mut(kept..).unwrap_or_default());
@@ -76,19 +77,19 @@ impl Records {
         }
     }
 
-    /// What has to be sent after a read.
+    /// Returns the records to be sent after a read.
     #[inline]
     pub(super) fn answer(&self) -> &[u8] {
         &self.answer
     }
 
-    /// `bytes` in parts that [`Records::seal`] takes.
+    /// Splits `bytes` into parts for [`Records::seal`].
     #[inline]
     pub(super) fn parts(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
         bytes.chunks(PART)
     }
 
-    /// The records for one part.
+    /// Seals one part. Returns its records.
     #[inline]
     pub(super) fn seal(&mut self, tls: &mut Session, part: &[u8]) -> Result<&[u8], TlsFault> {
         let len_max = Session::sealed_len_max(part.len());

@@ -1,4 +1,4 @@
-//! Facts about a database that all its pools share, whoever logs in.
+//! Facts about a database that all its pools share, whoever the user.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,37 +10,37 @@ use weir_sql::{Catalogue, Definition};
 
 use super::lock;
 
-/// Definitions that are kept until the catalogue shows them; beyond that the oldest go.
+/// Maximum number of definitions kept until the catalogue shows them; beyond it the oldest are dropped.
 const DEFINED_MAX: usize = 512;
-/// A definition that the catalogue does not show by then was rolled back, or replaced by another one.
+/// Time after which a definition that the catalogue does not show was rolled back or replaced by another one.
 const DEFINED_FOR: Duration = Duration::from_secs(600);
 
-/// Facts about one database, as all workers know it.
+/// State of one database, shared by all workers.
 #[derive(Debug, Default)]
 pub(crate) struct DatabaseState {
-    /// Names of custom settings that were seen in it.
+    /// Names of custom settings seen in the database.
     pub(crate) names: CustomNames,
-    /// Version of the catalogue; 0: nothing was read.
+    /// Version of the catalogue; 0 = none was read.
     generation: AtomicU64,
-    /// A server was asked for the catalogue, whether it could tell or not.
+    /// True if a server was asked for the catalogue, whether it could answer or not.
     is_loaded: AtomicBool,
-    /// When a server is asked next whether the catalogue has changed.
+    /// Time of the next query for changes of the catalogue, in microseconds.
     next_look: AtomicU64,
     known: Mutex<Known>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Answer of a server.
+    /// Catalogue as a server returned it.
     loaded: Arc<Catalogue>,
-    /// Code that clients have defined since the catalogue was read, and when.
+    /// Code that clients have defined since the catalogue was read, and the time of each definition.
     defined: Vec<(Definition, Moment)>,
-    /// The catalogue with that code.
+    /// Catalogue extended by that code.
     current: Arc<Catalogue>,
 }
 
 impl DatabaseState {
-    /// The generation of the catalogue; 0: nothing was read.
+    /// Returns the generation of the catalogue; 0 = none was read.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
@@ -51,23 +51,23 @@ impl DatabaseState {
         self.is_loaded.load(Ordering::Acquire)
     }
 
-    /// The database is elsewhere from now on: the next server reads the catalogue before it is used.
+    /// Forgets that the catalogue was read, since the database has moved: the next server reads it before use.
     pub(crate) fn forget(&self) {
         self.is_loaded.store(false, Ordering::Release);
     }
 
-    /// The catalogue, and its generation.
+    /// Returns the catalogue and its generation.
     pub(crate) fn catalogue(&self) -> (Arc<Catalogue>, u64) {
         let known = lock(&self.known);
         (Arc::clone(&known.current), self.generation())
     }
 
-    /// The version of the database's objects that was read.
+    /// Returns the version of the database's objects at the last read.
     pub(crate) fn stamp(&self) -> Box<[u8]> {
         lock(&self.known).loaded.stamp().into()
     }
 
-    /// True for one caller each time that it is time to look.
+    /// True if the next query for changes is due; for one caller per interval only.
     #[inline]
     pub(crate) fn is_look_due(&self, now: Moment, every: Duration) -> bool {
         let due = self.next_look.load(Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl DatabaseState {
             .is_ok()
     }
 
-    /// A server was asked: what it said, or nothing new if it could not say.
+    /// Stores the catalogue that a server returned. `None`: it could not answer, and nothing changes.
     pub(crate) fn learn(&self, catalogue: Option<Catalogue>, now: Moment, every: Duration) {
         self.next_look.store(now.plus(every).0, Ordering::Relaxed);
         let mut known = lock(&self.known);
@@ -97,7 +97,7 @@ impl DatabaseState {
         self.is_loaded.store(true, Ordering::Release);
     }
 
-    /// Clients are about to define code.
+    /// Adds code that a client is about to define.
     pub(crate) fn define(&self, definitions: Vec<Definition>, now: Moment) {
         let mut known = lock(&self.known);
         for definition in definitions {

@@ -1,22 +1,22 @@
-//! What a pool is for, and what that changes of its settings.
+//! Purposes of a pool, and their effect on its settings.
 
 use weir_config::{PoolSettings, SizingMode};
 
-/// What a pool is for. Only the first is ever a client's (hazard SEC-43).
+/// Purpose of a pool. Only `Clients` pools ever serve a client (hazard SEC-43).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Purpose {
     /// Queries of clients.
     Clients,
-    /// `auth_query` as the administrator wrote it.
+    /// `auth_query`, as the administrator wrote it.
     CustomQuestions,
-    /// The one connection that listens for all clients of a database.
+    /// Single connection that listens for all clients of a database.
     Listener,
-    /// Questions in words of our own.
+    /// Weir's own queries.
     OwnQuestions,
 }
 
 impl Purpose {
-    /// The settings of a pool for it.
+    /// Returns the settings of a pool with this purpose.
     pub(super) fn apply(self, mut settings: PoolSettings, user: &str) -> PoolSettings {
         if self == Self::Clients {
             return settings;
@@ -30,8 +30,8 @@ impl Purpose {
         settings.password = None;
         settings.min_pool_size = 0;
         settings.connect_query = None;
-        // Our own queries name every schema; nothing in the database may come between (hazard SEC-43). Queries of the
-        // administrator may rely on the path that the role has.
+        // Our own queries qualify every name, so that no object of the database can interfere (hazard SEC-43). Queries
+        // of the administrator may rely on the search path of the role.
         if self == Self::OwnQuestions {
             let own = [("search_path", "pg_catalog"), ("datestyle", "ISO")];
             let startup = &mut settings.startup;
@@ -42,8 +42,9 @@ impl Purpose {
     }
 }
 
-/// One server, logged in as its clients are, and outside of their pool's size. What it hears goes to clients as it comes,
-/// so it is told in the encoding that nearly all of them use; the others do not listen here.
+/// Returns settings for one server, logged in as its clients are, outside of the size of their pool. Notifications go
+/// to clients as they arrive, so the server uses the encoding of nearly all clients. Clients with another encoding do
+/// not listen here.
 fn for_listener(mut settings: PoolSettings) -> PoolSettings {
     (settings.pool_size, settings.min_pool_size) = (1, 0);
     (settings.reserve_pool_size, settings.connect_query) = (0, None);

@@ -2,7 +2,7 @@
 
 use weir_config::{LoadBalanceHosts, PoolMode, PoolSettings};
 
-/// The names that PgBouncer's SHOW uses.
+/// Returns the name that PgBouncer's SHOW uses.
 pub(crate) fn mode_name(mode: PoolMode) -> &'static str {
     mode.as_str()
 }

@@ -9,7 +9,7 @@ use super::{Global, GlobalPool, finds_size};
 use crate::sizing::Sizing;
 
 impl Global {
-    /// A pool may find its size from now on, or otherwise than before.
+    /// Starts or reconfigures the sizing of a pool after a change of settings.
     pub(super) fn settle_sizing(&self, pool: &GlobalPool) {
         let settings = pool.settings();
         if let Some(sizing) = pool.sizing.get() {
@@ -20,12 +20,12 @@ impl Global {
             let turns = self.hosts.turns(self.hosts.id_of(&settings));
             let (lanes, id) = (self.lanes(), self.next_id());
             let sizing = Sizing::new(&settings, lanes, id, turns, &pool.shared);
-            // Whoever came first has made the same.
+            // If another thread came first, it has set the same.
             let _ = pool.sizing.set(Arc::new(sizing));
         }
     }
 
-    /// The pools that find their own size.
+    /// Returns a row for each pool that finds its own size.
     pub(crate) fn sizings(&self, now: Moment) -> Vec<SizingRow> {
         let pools = self.all_pools();
         let rows = pools.iter().filter_map(|pool| {

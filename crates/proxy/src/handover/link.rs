@@ -1,4 +1,4 @@
-//! The socket pair between a process and its successor.
+//! Socket pair between a process and its successor.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -16,31 +16,31 @@ use rustix::net::{
 use super::{Letter, PACKET_MAX};
 use crate::listen::Passed;
 
-/// Listening sockets of one process.
+/// Maximum number of listening sockets of a process.
 const LISTENERS_MAX: usize = 1024;
 
-/// Why a hand-over does not go on.
+/// Reason for which a hand-over fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// The other process has closed its end.
+    /// Other process has closed its end.
     #[error("the other process has ended")]
     Ended,
-    /// The system's word.
+    /// Error of the operating system.
     #[error("the connection to the other process is broken: {0}")]
     Io(#[from] io::Error),
-    /// A packet that cannot be read.
+    /// Packet that cannot be decoded.
     #[error("the other process sent what cannot be understood")]
     Malformed,
-    /// A packet would be longer than either side takes.
+    /// Packet would be longer than either side takes.
     #[error("what is to be sent is too long for one packet")]
     TooLong,
-    /// A packet of another version.
+    /// Packet of another version.
     #[error("the other process speaks version {0} of the hand-over, which is not ours")]
     Version(u8),
 }
 
-/// One end.
+/// One end of the socket pair.
 #[derive(Debug)]
 pub struct Link {
     socket: OwnedFd,
@@ -54,34 +54,34 @@ impl From<OwnedFd> for Link {
 }
 
 impl Link {
-    /// Two ends; the second is for the standard input of the next process.
+    /// Returns two ends; the second becomes the standard input of the next process.
     ///
     /// # Errors
-    /// The system has none.
+    /// The system has no socket pair left.
     pub fn pair() -> io::Result<(Self, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         Ok((Self { socket: ours }, theirs))
     }
 
-    /// The end that this process was given as its standard input.
+    /// Returns the end that this process was given as its standard input.
     ///
     /// # Errors
-    /// There is none.
+    /// The standard input cannot be duplicated.
     pub fn from_stdin() -> io::Result<Self> {
         let socket = io::stdin().as_fd().try_clone_to_owned()?;
         Ok(Self { socket })
     }
 
-    /// Limits how long [`Link`] waits for a packet; none: for ever.
+    /// Limits the time for which [`Link`] waits for a packet; `None` = no limit.
     ///
     /// # Errors
-    /// It is no socket.
+    /// The descriptor is not a socket.
     pub fn set_patience(&self, limit: Option<Duration>) -> io::Result<()> {
         Ok(set_socket_timeout(&self.socket, Timeout::Recv, limit)?)
     }
 
-    /// Offers the listening sockets, and the stream on which the outcome is told.
+    /// Sends the listening sockets, and the stream on which the outcome is reported.
     ///
     /// # Errors
     /// The other process is gone.
@@ -96,7 +96,7 @@ impl Link {
         self.send(&Letter::Begin, Some(report.as_fd()))
     }
 
-    /// Takes what [`Link::offer`] offers.
+    /// Receives what [`Link::offer`] sends.
     ///
     /// # Errors
     /// The other process is gone, or speaks another version.
@@ -118,7 +118,7 @@ impl Link {
         }
     }
 
-    /// Says that clients are accepted.
+    /// Tells the other process that clients are accepted.
     ///
     /// # Errors
     /// The other process is gone.
@@ -129,7 +129,7 @@ impl Link {
     /// Waits for [`Link::ready`] of the other process.
     ///
     /// # Errors
-    /// It has ended, or was not ready in time.
+    /// The other process has ended, or was not ready in time.
     pub fn wait_ready(&self) -> Result<(), LinkError> {
         match self.receive()? {
             (Letter::Ready, None) => Ok(()),

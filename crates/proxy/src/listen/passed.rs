@@ -1,16 +1,16 @@
-//! Listening sockets that were opened by somebody else: a service manager, or the process before this one.
+//! Listening sockets opened by another process: a service manager, or the predecessor of this process.
 
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 
-/// A socket that another process has opened for us. A service manager's files of unix sockets stay when we end; those of
-/// our predecessor are ours by now.
+/// Listening socket opened by another process. The socket files of a service manager stay when we end; those of our
+/// predecessor are ours.
 #[derive(Debug)]
 pub struct Passed {
     pub(super) kind: Kind,
-    /// We remove its file.
+    /// True if this process removes the socket file.
     pub(super) owns_file: bool,
 }
 
@@ -51,10 +51,10 @@ impl Passed {
         self.owns_file
     }
 
-    /// Whether connections can come in.
+    /// True if the socket listens for connections.
     ///
     /// # Errors
-    /// The system cannot say.
+    /// The system call fails.
     pub fn is_listening(&self) -> io::Result<bool> {
         Ok(rustix::net::sockopt::socket_acceptconn(self)?)
     }

@@ -1,5 +1,5 @@
-//! The other end's record layer (`crate::tls::stub`): a test says and hears plain bytes, the connection carries records
-//! that are cut anywhere.
+//! Record layer of the test's end (`crate::tls::stub`): a test sends and receives plain bytes, and the connection
+//! carries records that are cut anywhere.
 
 use weir_testkit::cuts::{Cuts, Dice};
 
@@ -12,19 +12,19 @@ const REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 const HANDSHAKE: u8 = 0x16;
 /// Plain bytes of the longest record.
 const RECORD_LEN_MAX: usize = 500;
-/// Handshakes of which one is spoilt, where any are.
+/// Where handshakes may be spoilt, one in this many is.
 const SPOILT_OF: usize = 12;
 
 #[derive(Debug)]
 enum Stage {
-    /// A client has asked for TLS.
+    /// The client has asked for TLS.
     Asked,
-    /// A server has heard nothing.
+    /// The server has received nothing.
     Listening,
     Open(Session),
-    /// Everything was said, or went wrong.
+    /// The connection is closed, or the handshake failed.
     Over,
-    /// The other side does without.
+    /// The peer does not use TLS.
     Plain,
     Shaking(Handshake),
 }
@@ -36,21 +36,21 @@ pub(crate) struct Layer {
     dice: Dice,
     /// Bytes that are not in the connection yet.
     out: Vec<u8>,
-    /// Plain bytes that nobody has taken yet.
+    /// Plain bytes that the test has not taken yet.
     plain: Vec<u8>,
     /// Beginning of a request for TLS.
     request: Vec<u8>,
-    /// True if a server has TLS.
+    /// True if the server supports TLS.
     has_tls: bool,
     /// True if handshakes may be spoilt.
     spoils: bool,
     is_spoilt: bool,
-    /// Bytes that have moved.
+    /// Number of bytes of records that have moved.
     moves: usize,
 }
 
 impl Layer {
-    /// A client that asks for TLS, or begins with it at once.
+    /// Makes the layer of a client that asks for TLS, or begins with a handshake at once.
     pub(crate) fn connecting(seed: u64, spoils: bool) -> Self {
         let mut layer = Self::new(Stage::Asked, seed, spoils);
         if layer.dice.below(4) == 0 {
@@ -62,7 +62,7 @@ impl Layer {
         layer
     }
 
-    /// A server that waits for a request.
+    /// Makes the layer of a server that waits for a request.
     pub(crate) fn accepting(seed: u64, has_tls: bool, spoils: bool) -> Self {
         let mut layer = Self::new(Stage::Listening, seed, spoils);
         layer.has_tls = has_tls;
@@ -83,7 +83,7 @@ impl Layer {
         }
     }
 
-    /// Bytes that have come.
+    /// Processes bytes from the worker.
     fn hear(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -94,7 +94,7 @@ impl Layer {
                 let wish = *self.dice.pick(&[None, Some(false)]);
                 self.shake(Handshake::connect(wish), &[]);
             }
-            // An error is told as it is.
+            // Another answer, such as an error, is passed on as plain bytes.
             Stage::Asked | Stage::Plain => {
                 self.plain.extend_from_slice(bytes);
                 self.stage = Stage::Plain;
@@ -159,7 +159,7 @@ impl Layer {
         self.plain.extend_from_slice(&plain[..opened.len]);
     }
 
-    /// Seals in records of any length.
+    /// Seals bytes into records of random length.
     fn seal(&mut self, bytes: &[u8]) {
         let Stage::Open(session) = &mut self.stage else {
             return;
@@ -177,7 +177,7 @@ impl Layer {
         }
     }
 
-    /// The last bytes; true if the connection stays open behind a good-bye.
+    /// Writes the last bytes. Returns true if the connection stays open after the closing record.
     fn part(&mut self) -> bool {
         let Stage::Open(session) = &mut self.stage else {
             return false;
@@ -193,7 +193,7 @@ impl Layer {
 }
 
 impl Peer {
-    /// From its first byte on the connection is this end's of TLS.
+    /// Protects the connection with this layer, from its first byte on.
     pub(crate) fn protect(&self, layer: Layer) {
         *self.layer.borrow_mut() = Some(layer);
     }
@@ -204,12 +204,12 @@ impl Peer {
         layer.as_ref().is_some_and(|layer| layer.is_spoilt)
     }
 
-    /// True if it is, or is to be, protected.
+    /// True if the connection has a layer, whether the handshake is done or not.
     pub(crate) fn is_protected(&self) -> bool {
         self.layer.borrow().is_some()
     }
 
-    /// Counts bytes of records.
+    /// Number of bytes of records that have moved.
     pub(crate) fn moves(&self) -> usize {
         self.layer.borrow().as_ref().map_or(0, |layer| layer.moves)
     }
@@ -255,7 +255,7 @@ impl Peer {
         layer.plain.drain(..len).collect()
     }
 
-    /// A worker that closes a connection finishes its record and says good-bye.
+    /// Checks that a worker that closes a connection has finished its record and sent the closing record.
     fn check_end(&self, layer: &Layer) {
         let Stage::Open(session) = &layer.stage else {
             return;
@@ -267,7 +267,7 @@ impl Peer {
         }
     }
 
-    /// Bytes from before an orderly end are on their way.
+    /// Ends the connection. Before an orderly end, the remaining bytes are put on their way.
     pub(super) fn end_sealed(&self, layer: &mut Layer, how: End) {
         let stays_open = how == End::Orderly && layer.part();
         let mut pipe = self.pipe();
@@ -286,7 +286,7 @@ impl Peer {
         }
     }
 
-    /// Room for plain bytes.
+    /// Number of plain bytes that fit now.
     pub(super) fn sealed_room(&self, layer: &Layer) -> usize {
         match layer.stage {
             Stage::Open(_) | Stage::Plain if layer.out.is_empty() => self.raw_room(),
@@ -294,7 +294,7 @@ impl Peer {
         }
     }
 
-    /// Bytes on their way to the worker.
+    /// Number of bytes on their way to the worker.
     pub(super) fn unsent(layer: &Layer) -> usize {
         layer.out.len()
     }
