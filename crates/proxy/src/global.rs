@@ -56,7 +56,8 @@ const DELAY_MAX: Duration = Duration::from_secs(5);
 const CANCEL_BURST: u32 = 5;
 /// Maximum number of derived keys that are kept.
 const KEYS_MAX: usize = 4096;
-/// Connections allowed beyond `max_client_conn` until the client has named its user, or cancels.
+/// Number of connections allowed beyond `max_client_conn`, for clients that have not named their user yet and for
+/// cancels.
 const GREETERS_MAX: usize = 256;
 
 /// Locks a mutex, even a poisoned one. These mutexes guard only plain data, which stays usable after a panic.
@@ -223,7 +224,7 @@ pub(crate) struct Global {
     ids: AtomicU64,
     /// True if the process is about to stop and wants no new clients.
     pub(crate) is_draining: AtomicBool,
-    /// Databases that the administrator has paused, suspended or disabled.
+    /// Pauses, suspension and disabled databases, as ordered by the administrator.
     pub(crate) halts: Mutex<Halts>,
     /// Copy of `halts.suspended` that is cheap to read.
     pub(crate) is_suspended: AtomicBool,

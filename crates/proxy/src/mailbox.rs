@@ -1,4 +1,5 @@
-//! What workers and helper threads tell a worker. Bounded; the sender learns when it is full and decides.
+//! Messages to a worker from other workers and helper threads. The mailbox is bounded; a sender learns when it is full,
+//! and decides.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,10 +26,10 @@ use crate::worker::{
 mod channel;
 mod sync;
 
-/// Messages that a worker may have waiting.
+/// Maximum number of messages that wait for a worker.
 const MESSAGES_MAX: usize = 4096;
 
-/// Who asked a helper thread for something.
+/// Connection that asked a helper thread for a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asker {
     Cancel(CancellerId),
@@ -38,112 +39,112 @@ pub(crate) enum Asker {
 
 /// Source of a cancel request that a worker passes on.
 pub(crate) enum CancelFrom {
-    /// Nobody who waits to be told.
+    /// No connection that waits for the outcome.
     Nobody,
-    /// A connection of another worker's, which is closed when the cancel is over.
+    /// Connection of another worker, closed when the cancel is over.
     Socket(Stream),
-    /// A connection of the other process of an upgrade.
+    /// Connection of the other process in an upgrade.
     Neighbour(Place),
 }
 
-/// Everything that reaches a worker from outside its sockets and timers.
+/// Message to a worker: everything that reaches it except through sockets and timers.
 pub(crate) enum Message {
-    /// A new client for this worker.
+    /// New client for this worker.
     Accepted(Box<Accepted>),
-    /// A client of the process before this one.
+    /// Client moved from the previous process.
     Arrived(Box<Arrival>),
-    /// A worker's waiter could use an idle server.
+    /// Worker `from` has a waiter that could use an idle server.
     Ask { pool: Arc<GlobalPool>, from: usize },
-    /// There was none.
+    /// Answer to `Ask`: there was no idle server.
     AskRefused { pool: Arc<GlobalPool> },
-    /// Tell when everything that was sent before this has been dealt with.
+    /// Report when every earlier message has been processed.
     Barrier(Sender<()>),
-    /// Cancel what this client is doing; who asked is told when that is done.
+    /// Cancel the statement of this client. The asker is told when that is done.
     Cancel { client: ClientId, asker: CancelFrom },
-    /// The other process is done with the cancel that this connection asked for.
+    /// Cancel requested by this connection is over in the other process.
     CancelOver(ClientId),
-    /// A limit that another worker needs is full: close the idle server that fits, or pass it on.
+    /// Limit that another worker needs is full: close an idle server that fits, or pass the message on.
     Evict {
         scope: Scope,
         pool: Arc<GlobalPool>,
-        /// Workers that have looked.
+        /// Number of workers that have looked.
         hops: usize,
     },
-    /// A successor accepts clients: send it ours.
+    /// Successor accepts clients: send it ours.
     HandOver(Arc<Link>),
-    /// The connection that listens for this worker's clients has something for them.
+    /// Notifications for clients of this worker, from the connection that listens for them.
     Heard(Vec<Heard>),
-    /// A helper has taken a step of a TLS handshake.
+    /// Step of a TLS handshake, done by a helper.
     Handshake {
         asker: Asker,
         advanced: Box<Advanced>,
     },
-    /// A fact that a login asked for.
+    /// Fact that a login asked for.
     Learnt {
         asker: Asker,
         answered: Box<Answered>,
     },
-    /// Keys were derived (`None`: the helper could not take the work).
+    /// Keys derived by a helper; `None` if the helper could not take the work.
     Keys {
         asker: Asker,
         keys: Option<ScramKeys>,
     },
-    /// A client wants to listen, or to stop.
+    /// Client that wants to listen, or to stop listening.
     Listen(Box<Asking>),
-    /// A client does not listen any more.
+    /// Client that no longer listens.
     ListenEnd(Box<Leaver>),
-    /// Servers of this pool that began until then have a role or defaults that are not those of today.
+    /// Servers of this pool that connected until `before` have an outdated role or outdated defaults.
     Outdated {
         pool: Arc<GlobalPool>,
         before: Moment,
     },
-    /// A server changes hands.
+    /// Server handed over from another lane.
     Parcel {
         pool: Arc<GlobalPool>,
         parcel: Parcel,
         server: Box<MovedServer>,
         asked: bool,
     },
-    /// The address of a peer, to which a cancel request is to be sent on.
+    /// Addresses of a peer, to which a cancel request is to be sent on.
     PeerFound {
         forward: Box<Forward>,
         addresses: Result<Vec<IpAddr>, String>,
     },
-    /// A command of the console was carried out, or not.
+    /// Outcome of a console command.
     Performed {
         question: u64,
         outcome: Result<(), Refusal>,
     },
-    /// Give a sign of life, with this number.
+    /// Watchdog's check that the worker runs: answer with this number.
     Pulse(u64),
-    /// A host name was resolved, or not.
+    /// Result of a host name lookup.
     Resolved(Resolved),
-    /// Somebody wants this worker's figures. He waits for them, within limits.
+    /// Send this worker's figures; the caller waits for them, within limits.
     Measure(Sender<Box<Snapshot>>),
-    /// The configuration has changed.
+    /// Configuration has changed.
     Settings,
-    /// Stop.
+    /// Stop the worker.
     Shutdown(Shutdown),
-    /// What an order asks of every worker; `Tasked` is the answer to `to`, if somebody waits for one.
+    /// Task of an order, for every worker. `Tasked` is the answer, sent to `to` if given.
     Task {
         task: Task,
         to: Option<(usize, u64)>,
     },
-    /// Whether there was something to do.
+    /// Answer to `Task`; `found` is true if there was something to do.
     Tasked { question: u64, found: bool },
-    /// Describe yourself, for this worker and question.
+    /// Describe yourself to this worker, for this question.
     Describe { to: usize, question: u64 },
-    /// The answer.
+    /// Answer to `Describe`.
     Description {
         question: u64,
         snapshot: Box<Snapshot>,
     },
 }
 
-/// The sending half.
+/// Sending half of a worker's mailbox.
 pub(crate) type Mailbox = channel::Mailbox<Message>;
 
-/// The receiving half.
+/// Receiving half of a worker's mailbox.
 pub(crate) type Letters = channel::Letters<Message>;
 
 /// Makes a mailbox whose messages wake this worker.

@@ -1,9 +1,9 @@
-//! The listener for monitoring (`metrics_listen`): `/metrics`, `/healthz`, `/readyz`, on threads of its own.
+//! Listener for monitoring (`metrics_listen`): `/metrics`, `/healthz`, `/readyz`, on threads of its own.
 //!
-//! Nothing here can hurt the traffic: workers are asked for their figures by letter, at most ten times a second however
-//! many ask; connections are few (`SERVERS`, as many again may wait, the rest are closed) and each has a deadline from
-//! its first byte to its last. `httparse` reads the requests. A server such as hyper would bring a runtime for three
-//! pages, and has no deadline for those who do not read; tiny_http has none at all.
+//! Monitoring cannot slow the traffic. Workers are asked for figures by a mailbox message, at most ten times a second.
+//! At most `SERVERS` connections are served, as many again may wait, and the rest are closed. Each connection has one
+//! deadline, from its first byte to its last. `httparse` reads the requests. A server such as hyper would bring a
+//! runtime for three pages, and has no deadline for clients that do not read; tiny_http has no deadlines at all.
 
 use std::net::{TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,15 +30,15 @@ mod ready;
 use http::{Page, Status};
 use ready::Probe;
 
-/// Connections that are served at once, and as many again that wait.
+/// Number of connections served at once; as many again may wait.
 const SERVERS: usize = 8;
-/// From the accept to the last byte of the answer, however long others are served before.
+/// Deadline of a connection, from the accept to the last byte of the answer; waiting for a thread counts.
 const CONNECTION_MAX: Duration = Duration::from_secs(5);
-/// Workers that take longer to answer are told to be stuck.
+/// Time for the workers to answer; beyond it the page reports an error.
 const WORKERS_MAX: Duration = Duration::from_secs(2);
-/// The same figures serve everybody who asks within so long.
+/// Time for which collected figures are reused.
 const FRESH: Duration = Duration::from_millis(100);
-/// After an accept that failed: the system is short of something, and trying at once would not change that.
+/// Pause after a failed accept: the system lacks a resource, and an immediate retry would not help.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// Turns figures into the page `/metrics`.
@@ -47,7 +47,7 @@ pub trait Pages: Send + Sync {
     fn metrics(&self, snapshot: Snapshot) -> String;
 }
 
-/// Listening sockets on which nobody answers yet.
+/// Listening sockets that are not served yet.
 #[derive(Debug)]
 pub struct Monitor {
     listeners: Vec<TcpListener>,
@@ -65,7 +65,7 @@ impl Monitor {
 }
 
 impl Running {
-    /// Begins to answer.
+    /// Starts the threads that serve the monitoring pages.
     ///
     /// # Errors
     /// The system has no threads left.
@@ -98,8 +98,8 @@ impl Running {
         Ok(())
     }
 
-    /// Gives up the sockets of `metrics_listen`, so that another process may have their addresses. What is being answered
-    /// is answered. [`Running::monitor`] may be called again.
+    /// Closes the sockets of `metrics_listen`, so that another process may use the addresses. Running answers are
+    /// finished. [`Running::monitor`] may be called again.
     pub fn stop_monitor(&self) {
         for listener in lock(&self.global().monitors).drain(..) {
             close(&listener);
@@ -107,24 +107,24 @@ impl Running {
     }
 }
 
-/// Whoever waits for a connection there is told that there will be none (on Linux).
+/// Shuts a listening socket down. On Linux this ends a blocked `accept` of another thread.
 fn close(listener: &TcpListener) {
-    // It fails for a socket that listens no more, and then all is well.
+    // Fails only if the socket does not listen any more, which is the aim.
     let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
 }
 
-/// A connection, and when its time is over.
+/// Connection and its deadline.
 type Caller = (TcpStream, Moment);
 
 fn accept(listener: &TcpListener, clock: Clock, queue: &Sender<Caller>) {
     loop {
         match listener.accept() {
-            // One too many is closed: whoever monitors comes again.
+            // If the queue is full, the connection is closed; scrapers come again.
             Ok((stream, _)) => {
                 let until = clock.now().plus(CONNECTION_MAX);
                 drop(queue.try_send((stream, until)));
             }
-            // It was closed.
+            // The listening socket was shut down.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
             Err(error) => {
                 tracing::warn!("metrics_listen: accept() failed: {error}");
@@ -136,7 +136,7 @@ fn accept(listener: &TcpListener, clock: Clock, queue: &Sender<Caller>) {
 
 fn serve(desk: &Desk, waiting: &Receiver<Caller>) {
     for (stream, until) in waiting {
-        // A bug costs the one connection that it happened on.
+        // A panic costs only the connection it happened on.
         let served = catch_unwind(AssertUnwindSafe(|| {
             http::serve(&stream, desk.global.clock, until, |path| desk.page(path))
         }));
@@ -148,14 +148,14 @@ fn serve(desk: &Desk, waiting: &Receiver<Caller>) {
     }
 }
 
-/// What was collected last.
+/// Page made from the last collected figures.
 #[derive(Debug, Clone)]
 struct Figures {
     at: Moment,
     page: Result<Arc<str>, String>,
 }
 
-/// Who answers.
+/// State shared by the threads that answer.
 struct Desk {
     global: Arc<Global>,
     pages: Arc<dyn Pages>,
@@ -164,7 +164,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// None: there is no such page.
+    /// Returns the page at `path`, or `None` if there is no such page.
     fn page(&self, path: &str) -> Option<Page> {
         match path {
             "/metrics" => Some(self.metrics()),
@@ -185,7 +185,7 @@ impl Desk {
         }
     }
 
-    /// Ready is who takes clients and can serve them.
+    /// Succeeds if the process accepts clients and can serve them.
     fn readiness(&self) -> Result<(), String> {
         if self.global.is_draining.load(Ordering::SeqCst) {
             return Err("draining".to_owned());
@@ -194,7 +194,7 @@ impl Desk {
         self.probe.check(&self.global)
     }
 
-    /// The page of metrics. Who comes while it is made waits for it; who comes right after gets the same.
+    /// Returns the page of metrics. Concurrent callers wait for one collection, and share its page while it is fresh.
     fn figures(&self) -> Result<Arc<str>, String> {
         let mut figures = lock(&self.figures);
         let now = self.global.clock.now();
@@ -211,12 +211,12 @@ impl Desk {
     }
 }
 
-/// Asks every worker. All or nothing: a total without one of them would seem to fall.
+/// Collects the figures of all workers, or none: a total without one worker would seem to fall.
 fn collect(global: &Global) -> Result<Snapshot, String> {
     let lanes = global.lanes();
     let (sender, answers) = bounded(lanes);
     for mailbox in (0..lanes).filter_map(|lane| global.mailbox(lane)) {
-        // A full mailbox is one that is not read; that of a worker that has ended takes nothing either.
+        // A full mailbox is not being read; a worker that has ended takes no message either.
         drop(mailbox.send(Message::Measure(sender.clone())));
     }
     drop(sender);
@@ -227,7 +227,7 @@ fn collect(global: &Global) -> Result<Snapshot, String> {
     {
         parts.push(*part);
     }
-    // Who stops ends one worker after another.
+    // During a shutdown, workers end one after another.
     for (lane, last) in global.last_figures.iter().enumerate() {
         let has_answered = |part: &Snapshot| part.workers.iter().any(|row| row.worker == lane);
         if let Some(last) = last.get().filter(|_| !parts.iter().any(has_answered)) {
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn an_address_that_was_given_up_can_be_listened_on_again() {
         let point = |port: u16| ListenPoint::parse(&format!("127.0.0.1:{port}")).unwrap();
-        // Some port that is free.
+        // Finds a free port.
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);

@@ -10,28 +10,28 @@ use crate::socket::{Stream, Target};
 use crate::tls::Protection;
 use crate::transport::Outgoing;
 
-/// All that belongs to the connection. It is free: nothing is owed and nothing is buffered.
+/// Server connection with its state. The server is free: no reply is owed, and nothing is buffered.
 pub(crate) struct MovedServer {
     pub(crate) stream: Stream,
     pub(crate) session: Server,
     pub(crate) facts: Facts,
 }
 
-/// What is known of a connection from its login on.
+/// Facts about a connection, known since its login.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
     pub(crate) id: u64,
     pub(crate) target: Target,
-    /// Our own end of it.
+    /// Our own address of the connection.
     pub(crate) local: Endpoint,
     pub(crate) pid: u32,
     pub(crate) key: Box<[u8]>,
     pub(crate) connected_at: Moment,
-    /// What protects it; a cancel for it gets the same protection (hazard SEC-04).
+    /// TLS of the connection. A cancel for it gets the same protection (hazard SEC-04).
     pub(crate) tls: Option<Secured>,
 }
 
-/// A protected connection to a server.
+/// TLS settings and state of a connection to a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Secured {
     pub(crate) outgoing: Arc<Outgoing>,

@@ -1,4 +1,4 @@
-//! The other process of an online upgrade: the one that takes our clients, or whose clients we take.
+//! Other process of an online upgrade: our successor, or our predecessor.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex};
 use crate::global::{Place, lock};
 use crate::handover::{Letter, Link};
 
-/// The link to the other process while there is one, and the cancel requests that went through it.
+/// Link to the other process while there is one, and the cancel requests sent through it.
 ///
-/// The connection of a cancel request stays here and open until the other process has said that the cancel is over: its
-/// client may then send the next statement, which must not be hit.
+/// The connection of a cancel request stays open here until the other process reports that the cancel is over. Its
+/// client may then send the next statement, which the cancel must not hit.
 #[derive(Debug, Default)]
 pub(crate) struct Neighbour {
     link: Mutex<Option<Arc<Link>>>,
-    /// Connections here whose requests the other process deals with.
+    /// Connections here whose cancel requests the other process handles.
     passed: Mutex<HashSet<Place>>,
-    /// Connections there whose requests are over, which could not be said yet.
+    /// Connections there whose cancel requests are over, but not reported yet.
     untold: Mutex<Vec<Place>>,
 }
 
@@ -24,14 +24,15 @@ impl Neighbour {
         *lock(&self.link) = Some(link);
     }
 
-    /// The other process has ended. Returns the connections whose requests it had.
+    /// Forgets the other process, which has ended. Returns the connections whose requests it handled.
     pub(crate) fn part(&self) -> HashSet<Place> {
         *lock(&self.link) = None;
         lock(&self.untold).clear();
         std::mem::take(&mut *lock(&self.passed))
     }
 
-    /// Passes on a cancel request for nobody here: perhaps its client lives with the other process. False if there is none.
+    /// Passes on a cancel request without a client here: the other process may have the client. Returns false if there
+    /// is no other process, or if the link does not take the message.
     pub(crate) fn pass_cancel(&self, pid: u32, key: &[u8], asker: Place) -> bool {
         let link = lock(&self.link);
         let Some(link) = link.as_ref() else {
@@ -47,18 +48,18 @@ impl Neighbour {
         sent.is_ok()
     }
 
-    /// The other process is done with a cancel request of ours; false if it had none from there.
+    /// Notes that the other process has finished a cancel request of ours. Returns false if it had none from `asker`.
     pub(crate) fn is_over(&self, asker: Place) -> bool {
         lock(&self.passed).remove(&asker)
     }
 
-    /// A cancel request of the other process is over.
+    /// Reports to the other process that its cancel request is over.
     pub(crate) fn cancel_over(&self, asker: Place) {
         lock(&self.untold).push(asker);
         self.tell();
     }
 
-    /// Says what could not be said before, as the link was full.
+    /// Sends the reports that a full link did not take before.
     pub(crate) fn tell(&self) {
         let mut untold = lock(&self.untold);
         if untold.is_empty() {

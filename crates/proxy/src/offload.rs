@@ -1,5 +1,5 @@
-//! Slow work off the workers' loops: key derivation, TLS handshakes, name resolution, directories. On a few threads for
-//! each kind, with a bounded queue.
+//! Helper threads for slow work: key derivation, TLS handshakes, name resolution, directories. Each kind has a few
+//! threads and a bounded queue.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,16 +7,16 @@ use std::thread;
 
 use crossbeam_channel::{Sender, bounded};
 
-/// Threads for work that computes: two keep each other's queue short without taking the machine.
+/// Number of threads for work that computes: two keep the queue short without taking the machine.
 const COMPUTERS: usize = 2;
-/// Threads for work that waits for somebody else.
+/// Number of threads for work that waits for another system.
 const WAITERS: usize = 8;
-/// Logins compute at a lower priority than the traffic of those who are in (nice(2), by thread on Linux).
+/// Niceness of computing threads: logins yield to the traffic of logged-in clients (nice(2), per thread on Linux).
 const NICENESS: i32 = 5;
-/// Jobs that may wait.
+/// Maximum number of jobs that wait.
 const JOBS_MAX: usize = 4096;
 
-/// What a kind of work does with its time.
+/// Kind of work: computing or waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Computes,
@@ -25,17 +25,17 @@ pub(crate) enum Kind {
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// The helpers; they end when this is dropped.
+/// Helper threads of one kind; they end when this is dropped.
 pub(crate) struct Offload {
     jobs: Sender<Job>,
 }
 
-/// The queue is full.
+/// Error: the queue of jobs is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Overloaded;
 
 impl Offload {
-    /// Helpers for one kind of work, so that a slow resolver does not hold up logins.
+    /// Starts helpers for one kind of work, so that a slow resolver does not delay logins.
     pub(crate) fn new(name: &str, kind: Kind) -> io::Result<Self> {
         let (jobs, inbox) = bounded::<Job>(JOBS_MAX);
         let threads = match kind {
@@ -48,11 +48,11 @@ impl Offload {
                 .name(format!("weir-{name}-{i}"))
                 .spawn(move || {
                     if kind == Kind::Computes {
-                        // Not allowed in some sandboxes; then it computes at the same priority.
+                        // Some sandboxes forbid this; the thread then keeps its priority.
                         let _ = rustix::process::nice(NICENESS);
                     }
                     for job in inbox {
-                        // A bug costs the one connection that it happened for; the thread is everybody's.
+                        // A panic costs only the connection the job was for; all share the thread.
                         if catch_unwind(AssertUnwindSafe(job)).is_err() {
                             tracing::error!("a bug was hit by a helper thread");
                         }
@@ -62,13 +62,13 @@ impl Offload {
         Ok(Self { jobs })
     }
 
-    /// No helpers: a test runs the jobs, when it likes.
+    /// Returns a queue without threads: a test runs the jobs.
     #[cfg(test)]
     pub(crate) fn by_hand(jobs: Sender<Job>) -> Self {
         Self { jobs }
     }
 
-    /// Runs a job on some helper.
+    /// Queues a job for the next free helper.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Overloaded> {
         self.jobs.try_send(Box::new(job)).map_err(|_| Overloaded)
     }

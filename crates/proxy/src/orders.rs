@@ -1,6 +1,7 @@
-//! What an administrator orders: the words for it, and what all workers have to know of it.
+//! Orders of an administrator: their types, and the state that all workers see.
 //!
-//! An order is decided here, in one place; the workers then carry it out on what is theirs (`worker/orders.rs`).
+//! An order is decided here, in one place; each worker then carries it out on its own clients and servers
+//! (`worker/orders.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,10 +14,10 @@ use crate::console::DATABASES;
 use crate::global::{Global, GlobalPool, lock};
 use crate::mailbox::{Mailbox, Message};
 
-/// An order. `None` in place of a database stands for all of them.
+/// Order of an administrator. `None` in place of a database stands for all databases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// Let no new clients into this database.
+    /// Refuse new clients of this database.
     Disable(String),
     /// Take a `Disable` back.
     Enable(String),
@@ -24,38 +25,38 @@ pub enum Order {
     Kill(Option<String>),
     /// End this client.
     KillClient(u64),
-    /// Assign no more servers; done when none is in use.
+    /// Assign no more servers; complete when none is in use.
     Pause(Option<String>),
-    /// Use no server of now again: each is closed when it is released.
+    /// Reuse no server connected until now: each is closed when it is released.
     Reconnect(Option<String>),
     /// Read the configuration again.
     Reload,
     /// Take a `Pause`, `Kill` or `Suspend` back.
     Resume(Option<String>),
-    /// Give an option another value until the next reload.
+    /// Change an option until the next reload.
     Set {
         /// The option's name as it was typed.
         key: String,
-        /// Its value.
+        /// New value of the option.
         value: String,
     },
-    /// Send what is to be sent, and move nothing more until `Resume`.
+    /// Send what is buffered, then move nothing until `Resume`.
     Suspend,
-    /// Done when no server is left that a `Reconnect` or a reload wants closed.
+    /// Wait until no server is left that a `Reconnect` or a reload wants closed.
     WaitClose(Option<String>),
 }
 
-/// Why an order is not carried out; `Display` is PgBouncer's text where it has one.
+/// Reason for which an order is refused; `Display` is PgBouncer's text where it has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The console is no database to do this with: what was to be done, and its name.
+    /// The order does not apply to the console database. Contains the verb, and the name of the database.
     #[error("cannot {0} admin db: {1}")]
     AdminDatabase(&'static str, String),
     /// Everything is paused or suspended.
     #[error("already suspended/paused")]
     AlreadyPaused,
-    /// Whoever waited for it has cancelled it.
+    /// The client that waited for the order has cancelled it.
     #[error("canceling statement due to user request")]
     Cancelled,
     /// No client has this number.
@@ -67,31 +68,31 @@ pub enum Refusal {
     /// This database is not paused.
     #[error("database {0} is not paused")]
     NotPaused(String),
-    /// The engine has as many commands waiting as it takes.
+    /// The queue of commands is full.
     #[error("too many commands are waiting")]
     Busy,
     /// Nothing is paused or suspended.
     #[error("pooler is not paused/suspended")]
     NothingPaused,
-    /// SUSPEND while a database is paused by itself.
+    /// SUSPEND while single databases are paused.
     #[error("cannot suspend with paused databases")]
     PausedDatabases,
-    /// The configuration has a mistake, which the log tells.
+    /// The configuration has an error, which is in the log.
     #[error("RELOAD failed, see logs for additional details")]
     ReloadFailed,
-    /// Somebody else resumed what this order paused.
+    /// Another RESUME took the pause back before it was complete.
     #[error("resumed before everything was paused")]
     Resumed,
-    /// The option cannot get this value; why.
+    /// The option cannot take this value, for this reason.
     #[error("SET failed: {0}")]
     SetFailed(String),
-    /// It is too late.
+    /// The pooler is shutting down.
     #[error("pooler is shutting down")]
     ShuttingDown,
 }
 
 impl Refusal {
-    /// Its SQLSTATE: PgBouncer's, but for the two that every PostgreSQL client knows.
+    /// Returns the SQLSTATE: PgBouncer's, except for two that PostgreSQL clients know.
     #[must_use]
     pub fn code(&self) -> SqlState {
         match self {
@@ -102,7 +103,7 @@ impl Refusal {
     }
 }
 
-/// Tells the console that a command was carried out, or not. One that is dropped says that the pooler is going down.
+/// Reports the outcome of a command to the console. A dropped receipt reports that the pooler is shutting down.
 #[derive(Debug)]
 pub struct Receipt {
     mailbox: Option<Mailbox>,
@@ -114,7 +115,7 @@ impl Receipt {
         Self { mailbox, question }
     }
 
-    /// How it went.
+    /// Reports the outcome.
     pub fn done(mut self, outcome: Result<(), Refusal>) {
         self.send(outcome);
     }
@@ -122,7 +123,7 @@ impl Receipt {
     fn send(&mut self, outcome: Result<(), Refusal>) {
         if let Some(mailbox) = self.mailbox.take() {
             let question = self.question;
-            // A worker that takes no letters any more has no console either.
+            // A worker that takes no messages any more has no console either.
             drop(mailbox.send(Message::Performed { question, outcome }));
         }
     }
@@ -134,26 +135,26 @@ impl Drop for Receipt {
     }
 }
 
-/// What every worker does once an order was decided. `None` in place of a database stands for all of them.
+/// Task of every worker once an order was decided. `None` in place of a database stands for all databases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Task {
     /// End the clients and servers of a database.
     Kill(Option<Arc<str>>),
-    /// End this client, if it is there.
+    /// End this client, if the worker has it.
     KillClient(u64),
-    /// Use no server of now again.
+    /// Reuse no server connected until now.
     Recycle(Option<Arc<str>>),
-    /// Look which pools are paused and whether everything is suspended.
+    /// Apply the current pauses and suspension.
     Settle,
 }
 
-/// The workers of a suspended pooler that have nothing left to send.
+/// Value of `Global::unsent` for a worker with nothing left to send.
 pub(crate) const FLUSHED: usize = 0;
-/// And those that have not looked yet.
+/// Value of `Global::unsent` for a worker that has not looked yet.
 pub(crate) const NOT_LOOKED: usize = usize::MAX;
 
 impl Global {
-    /// `PAUSE`, and the first half of `KILL` (`verb`).
+    /// Performs `PAUSE`, and the first half of `KILL` (`verb`).
     pub(crate) fn pause(&self, database: Option<&str>, verb: &'static str) -> Result<(), Refusal> {
         let known = database.map(|name| self.known_database(name, verb));
         let mut halts = lock(&self.halts);
@@ -167,7 +168,7 @@ impl Global {
         Ok(())
     }
 
-    /// `SUSPEND`.
+    /// Performs `SUSPEND`.
     pub(crate) fn suspend(&self) -> Result<(), Refusal> {
         let mut halts = lock(&self.halts);
         if halts.all || halts.suspended {
@@ -187,7 +188,7 @@ impl Global {
         Ok(())
     }
 
-    /// `RESUME`. As in PgBouncer the two kinds of pause do not take each other back.
+    /// Performs `RESUME`. As in PgBouncer, the pause of one database and the pause of all are resumed separately.
     pub(crate) fn resume(&self, database: Option<&str>) -> Result<(), Refusal> {
         let mut halts = lock(&self.halts);
         match database {
@@ -207,7 +208,7 @@ impl Global {
         Ok(())
     }
 
-    /// `DISABLE` and `ENABLE`.
+    /// Performs `DISABLE` and `ENABLE`.
     pub(crate) fn set_disabled(&self, database: &str, is_disabled: bool) -> Result<(), Refusal> {
         let verb = if is_disabled { "disable" } else { "enable" };
         let name = self.known_database(database, verb)?;
@@ -220,25 +221,25 @@ impl Global {
         Ok(())
     }
 
-    /// Whether a `PAUSE` is complete: no server is connected.
+    /// True if a `PAUSE` is complete: no server is connected.
     pub(crate) fn is_quiet(&self, database: Option<&str>) -> bool {
         let pools = self.pools_of(database);
         pools.iter().all(|pool| pool.shared.connected() == 0)
     }
 
-    /// Whether a `SUSPEND` is complete: nothing is left to be sent.
+    /// True if a `SUSPEND` is complete: nothing is left to be sent.
     pub(crate) fn is_flushed(&self) -> bool {
         let mut unsent = self.unsent.iter();
         unsent.all(|unsent| unsent.load(Ordering::SeqCst) == FLUSHED)
     }
 
-    /// Whether a server is left that has to be closed.
+    /// True if a server is left that has to be closed.
     pub(crate) fn has_obsolete(&self, database: Option<&str>) -> bool {
         let pools = self.pools_of(database);
         pools.iter().any(|pool| pool.shared.has_obsolete())
     }
 
-    /// Whether what a `PAUSE` of this has done still stands.
+    /// True if a `PAUSE` of this database, or of all, still holds.
     pub(crate) fn is_paused(&self, database: Option<&str>) -> bool {
         let halts = lock(&self.halts);
         database.map_or(halts.all, |name| halts.paused.contains(name))
@@ -252,7 +253,7 @@ impl Global {
         lock(&self.halts).clone()
     }
 
-    /// The name, if it is a database of ours. `*` may answer for one that nobody has used yet.
+    /// Returns the name if it is a known database; `*` may provide for one that no client has used yet.
     pub(crate) fn known_database(&self, name: &str, verb: &'static str) -> Result<String, Refusal> {
         if DATABASES.contains(&name) {
             return Err(Refusal::AdminDatabase(verb, name.to_owned()));
@@ -282,12 +283,12 @@ impl Global {
     }
 }
 
-/// Whether a pool of this database is paused.
+/// True if pools of this database are paused.
 pub(crate) fn is_paused(halts: &Halts, database: &str) -> bool {
     halts.all || halts.paused.contains(database)
 }
 
-/// A name for the log: a database, or everything.
+/// Returns the database as log lines name it; empty for all.
 pub(crate) fn scope(database: Option<&str>) -> String {
     database.map_or_else(String::new, |name| format!(" '{name}'"))
 }

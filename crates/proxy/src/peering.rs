@@ -1,4 +1,5 @@
-//! Cancel keys among peers: poolers behind one address, where a cancel request may reach the wrong one.
+//! Cancel keys among peers: poolers behind one address, where a cancel request may reach another pooler than its client
+//! did.
 //!
 //! The layout is PgBouncer's, so that the two can be peers of each other. Of the eight bytes of a key (process number,
 //! then secret; protocol 3.2 has a longer secret and the same first eight):
@@ -9,12 +10,12 @@
 //!                   low byte first                    2 low bits: forwards that are left
 //! ```
 
-/// A key may be forwarded so many times: peers that take each other for the right one do not go on for ever.
+/// Maximum number of forwards of a key, so that misconfigured peers do not forward for ever.
 const FORWARDS_MAX: u8 = 3;
-/// Where the secret keeps what is left of these.
+/// Index of the byte of the secret that holds the remaining forwards.
 const FORWARDS_AT: usize = 3;
 
-/// Puts the id of this process (1 to 65,535) into a key; 0 leaves it alone. Returns the process number.
+/// Puts the id of this process (1 to 65,535) into a key; 0 leaves the key alone. Returns the process number.
 pub(crate) fn mark(id: u32, pid: u32, key: &mut [u8]) -> u32 {
     if id == 0 {
         return pid;
@@ -25,20 +26,20 @@ pub(crate) fn mark(id: u32, pid: u32, key: &mut [u8]) -> u32 {
     u32::from_be_bytes([first, low, high, last])
 }
 
-/// The peer that gave out a key.
+/// Returns the id of the peer that gave out a key.
 pub(crate) fn owner(pid: u32) -> u32 {
     let [_, low, high, _] = pid.to_be_bytes();
     u32::from(u16::from_le_bytes([low, high]))
 }
 
-/// The secret as it was given out, however often it was forwarded.
+/// Restores the secret as it was given out, however often it was forwarded.
 pub(crate) fn restore(key: &mut [u8]) {
     if let Some(byte) = key.get_mut(FORWARDS_AT) {
         *byte |= FORWARDS_MAX;
     }
 }
 
-/// Takes one forward off; false if none is left.
+/// Uses up one forward. Returns false if none is left.
 pub(crate) fn forward(key: &mut [u8]) -> bool {
     match key.get_mut(FORWARDS_AT) {
         Some(byte) if *byte & FORWARDS_MAX > 0 => {

@@ -1,12 +1,12 @@
-//! Logins that a host puts off: PostgreSQL is starting up, shutting down, or out of connections. Clients wait, and are
-//! told of it only if they wait for too long.
+//! Logins that a host postpones: PostgreSQL is starting up, shutting down, or out of connections. Clients wait, and see
+//! the reason only if their wait times out.
 
 use weir_pool::Moment;
 use weir_session::fault::Fault;
 
 use crate::global::{GlobalPool, lock};
 
-/// A host's last word on why it takes no login for now.
+/// Last reason a host gave for postponing logins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Postponed {
     at: Moment,
@@ -14,12 +14,13 @@ pub(crate) struct Postponed {
 }
 
 impl GlobalPool {
-    /// A login was put off, in these words.
+    /// Stores the reason for which a login was postponed.
     pub(crate) fn postpone(&self, at: Moment, text: String) {
         *lock(&self.postponed) = Some(Postponed { at, text });
     }
 
-    /// Error for a client whose wait has come to its end: it quotes the host if that put off logins meanwhile, or does now.
+    /// Returns the error for a client whose wait has timed out. It quotes the host if logins were postponed during the
+    /// wait, or are now.
     pub(crate) fn late(&self, since: Moment, now: Moment) -> Fault {
         let pauses = self.shared.host_closed_until();
         let is_paused = pauses.is_some_and(|until| until > now);

@@ -1,4 +1,4 @@
-//! Host names to addresses: asked of the system's resolver on a helper thread, kept for `dns_max_ttl`.
+//! Resolution of host names: by the system's resolver on a helper thread, cached for `dns_max_ttl`.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -12,10 +12,10 @@ use crate::global::{Global, lock};
 use crate::mailbox::Message;
 use crate::worker::ServerId;
 
-/// Names that are kept.
+/// Number of cached names beyond which expired ones are dropped.
 const NAMES_MAX: usize = 10_000;
 
-/// The answer to a server connection that waits for an address.
+/// Result for a server connection that waits for an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Resolved {
     pub(crate) server: ServerId,
@@ -28,14 +28,14 @@ struct Known {
     until: Moment,
 }
 
-/// The cache.
+/// Cache of resolved names.
 #[derive(Debug, Default)]
 pub(crate) struct Resolver {
     known: Mutex<HashMap<String, Known>>,
 }
 
 impl Resolver {
-    /// The addresses of a name, if they are known and fresh.
+    /// Returns the cached result for a name, if it is fresh.
     pub(crate) fn cached(&self, name: &str, now: Moment) -> Option<Result<Vec<IpAddr>, String>> {
         let known = lock(&self.known);
         known
@@ -48,7 +48,7 @@ impl Resolver {
         lock(&self.known).len()
     }
 
-    /// What is kept, by name.
+    /// Returns the cached names, sorted.
     pub(crate) fn rows(&self, now: Moment) -> Vec<HostRow> {
         let known = lock(&self.known);
         let rows = known.iter().map(|(name, known)| HostRow {
@@ -87,7 +87,7 @@ impl Resolver {
     }
 }
 
-/// Resolves on a helper; the answer goes to the worker's mailbox. False if the helpers are overloaded.
+/// Resolves a name on a helper; the answer goes to the worker's mailbox. Returns false if the helpers are overloaded.
 pub(crate) fn resolve(global: &Arc<Global>, name: String, lane: usize, server: ServerId) -> bool {
     let shared = Arc::clone(global);
     resolve_then(global, name, move |addresses| {
@@ -97,7 +97,7 @@ pub(crate) fn resolve(global: &Arc<Global>, name: String, lane: usize, server: S
     })
 }
 
-/// Resolves on a helper, which then hands over the answer. False if the helpers are overloaded.
+/// Resolves a name on a helper, which then calls `answer`. Returns false if the helpers are overloaded.
 pub(crate) fn resolve_then(
     global: &Arc<Global>,
     name: String,

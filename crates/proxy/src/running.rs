@@ -1,4 +1,4 @@
-//! Starting and stopping the whole.
+//! Start, reload and shutdown of all workers.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,10 +24,10 @@ pub(crate) use succession::Arrivals;
 use succession::Offered;
 pub use succession::Succeeded;
 
-/// Commands from the console that may wait to be carried out.
+/// Maximum number of console commands that wait to be carried out.
 const COMMANDS_MAX: usize = 16;
 
-/// Why starting failed.
+/// Reason for which starting failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -39,21 +39,21 @@ pub enum StartError {
     System(#[from] std::io::Error),
 }
 
-/// The running workers.
+/// Handle of the running workers.
 pub struct Running {
     global: Arc<Global>,
     workers: Vec<JoinHandle<()>>,
     commands: Receiver<Command>,
-    /// The last sign of life that was asked for.
+    /// Number of the last `Pulse` that was sent.
     pulse: u64,
     offered: Mutex<Offered>,
 }
 
-/// Opens the listening sockets and starts the workers. Sockets that were `passed` take the place of those that the
-/// configuration names.
+/// Opens the listening sockets and starts the workers. Sockets that were `passed` replace all that the configuration
+/// names.
 ///
 /// # Errors
-/// If an address cannot be listened on, or the system lacks something; nothing is running then.
+/// An address cannot be listened on, or the system lacks a resource; nothing is running then.
 pub fn start(
     setup: Setup,
     console: Arc<dyn Console>,
@@ -76,13 +76,13 @@ pub fn start(
     let mut parts = Vec::new();
     let mut mailboxes = Vec::new();
     for _ in 0..lanes {
-        // The first worker accepts for all: they get their clients from it in equal shares.
+        // The first worker accepts for all workers, which get equal shares of the clients.
         let (driver, waker) = Epoll::new(listeners.take().unwrap_or_default(), options)?;
         let (sender, letters) = mailbox(waker);
         mailboxes.push(sender);
         parts.push((driver, letters));
     }
-    // Set here and nowhere else.
+    // The only place that sets it.
     let _ = global.mailboxes.set(mailboxes);
     let mut workers = Vec::new();
     for (lane, (driver, letters)) in parts.into_iter().enumerate() {
@@ -108,15 +108,15 @@ impl Running {
         &self.global
     }
 
-    /// Stops. May be called again, with a harder way.
+    /// Stops the workers. May be called again, for a harder shutdown.
     pub fn shutdown(&self, how: Shutdown) {
-        // Nobody may wait in a socket that nobody accepts from.
+        // Closes the sockets: no client may wait where none is accepted.
         drop(std::mem::take(&mut *lock(&self.offered)));
         self.global.is_draining.store(true, Ordering::SeqCst);
         self.tell_all(|| Message::Shutdown(how));
     }
 
-    /// Puts another configuration in force. What cannot change while running (listeners, workers) stays.
+    /// Puts another configuration in force. Listeners and the number of workers stay as they are.
     pub fn reload(&self, setup: Setup) {
         let before = self.global.settled();
         self.global
@@ -125,7 +125,8 @@ impl Running {
         self.global.wake_all();
     }
 
-    /// Assigns no more servers, as the console's PAUSE does it; idle ones are closed, those in use when they are free.
+    /// Pauses all databases, as the console's PAUSE: no more servers are assigned. Idle servers are closed, used ones
+    /// when they are free.
     ///
     /// # Errors
     /// Everything is paused or suspended already, or the pooler is shutting down.
@@ -135,17 +136,18 @@ impl Running {
         Ok(())
     }
 
-    /// Takes a [`Running::pause`], or a PAUSE or SUSPEND of the console, back.
+    /// Takes a [`Running::pause`] back, or a PAUSE or SUSPEND of the console.
     ///
     /// # Errors
-    /// There is nothing to take back.
+    /// Nothing is paused or suspended.
     pub fn resume(&self) -> Result<(), Refusal> {
         self.global.resume(None)?;
         self.settle();
         Ok(())
     }
 
-    /// What an administrator has stopped, in words, and the command that takes it back; None if everything runs.
+    /// Returns a text about what an administrator has stopped, and the command that takes it back. `None` if everything
+    /// runs.
     pub fn halted(&self) -> Option<(String, &'static str)> {
         let halts = self.global.halts();
         let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
@@ -169,31 +171,32 @@ impl Running {
         });
     }
 
-    /// Whether every worker has answered since the last call; then they are asked again. A worker that hangs never does.
+    /// True if every worker has answered since the last call; then all are asked again. A worker that hangs never
+    /// answers.
     pub fn beats(&mut self) -> bool {
         let all = all_answered(&self.global.pulses, self.pulse);
         if all {
             self.pulse += 1;
             for mailbox in self.global.mailboxes.get().into_iter().flatten() {
-                // A full mailbox is one that nobody reads: it stays unanswered.
+                // The mailbox of a worker that hangs may be full; the pulse then stays unanswered.
                 drop(mailbox.send(Message::Pulse(self.pulse)));
             }
         }
         all
     }
 
-    /// How many clients are connected.
+    /// Number of connected clients.
     pub fn clients(&self) -> usize {
         let loads = self.global.loads.iter();
         loads.map(|load| load.load(Ordering::Relaxed)).sum()
     }
 
-    /// What the console asks for; whoever started the workers carries it out.
+    /// Returns the channel of console commands; the caller carries them out.
     pub fn commands(&self) -> Receiver<Command> {
         self.commands.clone()
     }
 
-    /// Whether all workers have ended.
+    /// True if all workers have ended.
     pub fn is_finished(&self) -> bool {
         self.workers.iter().all(JoinHandle::is_finished)
     }
@@ -214,7 +217,7 @@ impl Running {
     }
 }
 
-/// `WEIR_DEBUG_SPIN_US`: what each transaction wastes, for benchmarks that have to notice it.
+/// Returns `WEIR_DEBUG_SPIN_US`: the CPU time that each transaction wastes. A benchmark has to notice it.
 fn debug_spin() -> Duration {
     let asked = std::env::var("WEIR_DEBUG_SPIN_US").ok();
     let Some(micros) = asked.and_then(|micros| micros.parse().ok()) else {
@@ -224,7 +227,7 @@ fn debug_spin() -> Duration {
     Duration::from_micros(micros)
 }
 
-/// The listening sockets once more, for a successor.
+/// Duplicates the listening sockets for a successor.
 fn share(listeners: &[Listener]) -> std::io::Result<Offered> {
     let mut offered = Offered::default();
     for listener in listeners {

@@ -1,4 +1,4 @@
-//! A configuration in force: the settings, and everything that was read beside them.
+//! Configuration in force: the settings, and the contents of the files they name.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use weir_directory::LdapTls;
 use crate::lookups;
 use crate::transport::{NoSuchSettings, Outgoing, Transport};
 
-/// Who may come in, besides what the settings say.
+/// Rules of access that are not in the settings file.
 #[derive(Clone, Default)]
 pub struct Access {
     /// `auth_hba_file`.
@@ -23,36 +23,37 @@ pub struct Access {
     pub ldap: Option<Arc<LdapOptions>>,
 }
 
-/// All that a configuration consists of once its files were read.
+/// Complete configuration, with the contents of its files.
 pub struct Setup {
-    /// The settings.
+    /// Options.
     pub settings: Arc<Settings>,
-    /// The auth_file.
+    /// Contents of the auth_file.
     pub users: Arc<UserList>,
-    /// HBA and its kin.
+    /// HBA rules, ident maps and LDAP options.
     pub access: Access,
     /// TLS keys and certificates.
     pub transport: Arc<Transport>,
 }
 
-/// The same in force, with facts about this machine that belong to it.
+/// Configuration in force, with facts about this machine that belong to it.
 pub(crate) struct Settled {
     pub(crate) settings: Arc<Settings>,
     pub(crate) users: Arc<UserList>,
     pub(crate) access: Access,
     pub(crate) transport: Arc<Transport>,
-    /// The one before, for pools that have not heard of the new one yet.
+    /// TLS of the previous configuration, for pools that have not learnt of the new one yet.
     before: Option<Arc<Transport>>,
-    /// What unknown users look like.
+    /// Kinds of secrets that the users have; logins of unknown users imitate them.
     pub(crate) population: Population,
-    /// The addresses of this machine; none if they cannot be listed.
+    /// Addresses of this machine; `None` if they cannot be listed.
     pub(crate) interfaces: Option<Vec<Interface>>,
-    /// How LDAP servers are verified.
+    /// TLS verification of LDAP servers.
     pub(crate) ldap_tls: LdapTls,
 }
 
 impl Settled {
-    /// What follows `before`, if there was one. Blocks: it lists interfaces and reads the certificates for LDAP.
+    /// Makes the successor of `before`, if there was one. Blocks: it lists interfaces and reads the certificates for
+    /// LDAP.
     pub(crate) fn new(setup: Setup, before: Option<&Self>) -> Self {
         let Setup {
             settings,
@@ -65,7 +66,7 @@ impl Settled {
             || databases
                 .into_iter()
                 .any(|database| database.auth_user.is_some());
-        // Where secrets come from a database, nobody knows what others look like.
+        // If secrets come from a database, the secrets of other users are unknown.
         let population = if asks {
             Population::default()
         } else {
@@ -83,7 +84,7 @@ impl Settled {
         }
     }
 
-    /// How connections with these settings are protected; `Ok(None)` only where the settings want no TLS.
+    /// Returns the TLS for connections with these settings; `Ok(None)` only if the settings want no TLS.
     ///
     /// # Errors
     /// As [`Transport::outgoing`].

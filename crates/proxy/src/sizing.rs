@@ -1,8 +1,9 @@
-//! Pools that find their own size: what the workers count for the controller of `weir-advisor`, and what it decides.
+//! Pools that find their own size: the figures that workers collect for the controller of `weir-advisor`, and its
+//! decisions.
 //!
-//! Each worker keeps totals of its own on the hot path and lays a copy of them down here every [`TICK`]. Whichever worker
-//! comes first after a tick is due puts the copies together and asks the controller; the others find the lock taken, or
-//! nothing due, and go on. No transaction ever waits for a lock in here.
+//! Each worker keeps its own totals on the hot path, and publishes a copy here every [`TICK`]. The first worker after a
+//! tick is due adds up the copies and asks the controller. Other workers find the lock taken, or nothing due, and go
+//! on. No transaction waits for a lock in here.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError};
@@ -17,47 +18,47 @@ use weir_stats::SizingRow;
 
 use crate::global::{lock, since_start};
 
-/// How often the controller looks.
+/// Period of the controller.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
 
-/// A tick that comes so much early counts.
+/// Tolerance for a tick that comes early.
 const EARLY: Duration = Duration::from_millis(5);
 
-/// Servers beyond so many times the size are surplus: no comparison and no step needs them.
+/// Multiple of the size beyond which servers are surplus: no comparison and no step needs them.
 const ENOUGH: u32 = 2;
 
-/// How long a reload keeps the size still: servers may be opened anew, caches are cold.
+/// Time after a reload during which the size stays: servers may be opened anew, and caches are cold.
 const RELOADED: Duration = Duration::from_secs(5);
 
-/// How long failed logins keep the size still: servers are missing, and whoever needs them tries again meanwhile.
+/// Time after failed logins during which the size stays: servers are missing, and their clients try again.
 const FAILED: Duration = Duration::from_secs(5);
 
-/// Lines in the log about one pool, per [`LINES_PERIOD`]; more are counted.
+/// Maximum number of log lines about one pool per [`LINES_PERIOD`]; further lines are counted.
 const LINES_MAX: u32 = 20;
 const LINES_PERIOD: Duration = Duration::from_secs(60);
 
-/// Decisions that are shown.
+/// Number of decisions that are shown.
 const SHOWN: usize = 5;
 
-/// What one worker has seen of a pool.
+/// Figures of one worker about a pool.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Figures {
-    /// Since the process began, also where the worker forgot the pool in between.
+    /// Totals since the process began, even if the worker forgot the pool in between.
     pub(crate) totals: Totals,
-    /// Clients in the queue.
+    /// Number of clients in the queue.
     pub(crate) waiting: u32,
-    /// Servers that wait for their client inside of a transaction.
+    /// Number of servers that wait for their client inside of a transaction.
     pub(crate) idle_in_transaction: u32,
-    /// Servers that are kept for long.
+    /// Number of servers that are kept for long.
     pub(crate) pinned: u32,
 }
 
-/// What all workers share of one pool that finds its size.
+/// State of one pool that finds its size, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Sizing {
     id: u64,
     lanes: Box<[Mutex<Figures>]>,
-    /// A transaction that has its server for longer counts as pinned.
+    /// Time after which a transaction counts as pinned, in microseconds.
     pin_after_us: AtomicU64,
     turns: Arc<Mutex<Turns>>,
     pilot: Mutex<Pilot>,
@@ -68,12 +69,12 @@ struct Pilot {
     controller: Controller,
     ticked_at: Moment,
     wants_turn: Option<f64>,
-    /// A reload was so short a time ago that nothing is tried.
+    /// End of the pause after a reload, during which no other size is tried.
     still_until: Moment,
     lines: Lines,
 }
 
-/// Keeps the log readable.
+/// Limit on log lines, which keeps the log readable.
 #[derive(Debug, Default)]
 struct Lines {
     since: Moment,
@@ -82,7 +83,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Whether one more may be written; with how many left out before it.
+    /// Takes a place for one line. Returns the number of lines left out before it, or `None` if the limit is reached.
     fn take(&mut self, now: Moment) -> Option<u32> {
         if now.since(self.since) >= LINES_PERIOD {
             (self.since, self.written) = (now, 0);
@@ -97,7 +98,7 @@ impl Lines {
 }
 
 impl Sizing {
-    /// For a pool with these settings. The limit is in force from here on.
+    /// Makes the sizing of a pool with these settings, and puts its limit in force.
     pub(crate) fn new(
         settings: &PoolSettings,
         lanes: usize,
@@ -122,7 +123,7 @@ impl Sizing {
         }
     }
 
-    /// A reload: other settings, perhaps. True if waiters have to look again.
+    /// Applies the settings of a reload. Returns true if waiters have to look again.
     pub(crate) fn configure(&self, settings: &PoolSettings, now: Moment, shared: &Shared) -> bool {
         let settings = settings_of(settings);
         let mut pilot = lock(&self.pilot);
@@ -130,18 +131,18 @@ impl Sizing {
         if settings != *pilot.controller.settings() {
             pilot.controller.configure(settings);
         }
-        // The next tick says more; until then the bounds hold.
+        // The next tick decides anew; until then the bounds hold.
         let limit = pilot.controller.status().limit;
         shared.set_limit(count(limit.clamp(settings.size_min, settings.size_max)))
     }
 
-    /// What a worker that comes to know the pool (again) has counted before.
+    /// Returns the totals that a worker had counted before it forgot the pool.
     pub(crate) fn totals_of(&self, lane: usize) -> Totals {
         let figures = self.lanes.get(lane);
         figures.map_or_else(Totals::default, |figures| lock(figures).totals.clone())
     }
 
-    /// Lays a worker's figures down.
+    /// Publishes the figures of a worker.
     pub(crate) fn publish(&self, lane: usize, write: impl FnOnce(&mut Figures)) {
         if let Some(figures) = self.lanes.get(lane) {
             write(&mut lock(figures));
@@ -152,7 +153,7 @@ impl Sizing {
         Duration::from_micros(self.pin_after_us.load(Ordering::Relaxed))
     }
 
-    /// One look of the controller, if it is due and nobody else is at it. True if waiters have to look again.
+    /// Runs the controller if it is due and no other thread runs it. Returns true if waiters have to look again.
     pub(crate) fn tick(&self, now: Moment, name: (&str, &str), shared: &Shared) -> bool {
         let mut pilot = match self.pilot.try_lock() {
             Ok(pilot) => pilot,
@@ -193,7 +194,7 @@ impl Sizing {
         seen
     }
 
-    /// For `SHOW POOL_SIZE` and the metrics.
+    /// Returns the row for `SHOW POOL_SIZE` and the metrics.
     pub(crate) fn row(&self, now: Moment, name: (&str, &str), shared: &Shared) -> SizingRow {
         let pilot = lock(&self.pilot);
         let (status, settings) = (pilot.controller.status(), pilot.controller.settings());
@@ -249,7 +250,7 @@ impl Pilot {
         }
     }
 
-    /// A line for each new decision.
+    /// Logs each new decision.
     fn tell(&mut self, now: Moment, (database, user): (&str, &str), decision: Decision) {
         let fresh = usize::try_from(decision.entries).unwrap_or(usize::MAX);
         let journal = self.controller.journal();
@@ -267,7 +268,7 @@ impl Pilot {
     }
 }
 
-/// What the controller makes of the options.
+/// Derives the controller's settings from the options.
 fn settings_of(pool: &PoolSettings) -> Settings {
     let sizing = &pool.sizing;
     let limits = [pool.max_db_connections, pool.max_user_connections];
@@ -294,7 +295,7 @@ fn settings_of(pool: &PoolSettings) -> Settings {
     }
 }
 
-/// Cores of the hosts, if they are this machine.
+/// Returns the number of cores of the hosts, if all hosts are this machine.
 fn cores(hosts: &[HostAddr]) -> Option<u32> {
     let is_here = |host: &HostAddr| match host {
         HostAddr::Abstract(_) | HostAddr::UnixDir(_) => true,
@@ -306,13 +307,14 @@ fn cores(hosts: &[HostAddr]) -> Option<u32> {
     cores.map(|cores| few(cores.get()))
 }
 
-/// The class of a transaction that begins with this: what is known before it runs. Of a text, what stands before the first
-/// number or string, since these differ from call to call; of a prepared statement, its name.
+/// Returns the class of a transaction that begins with `input`, from what is known before it runs. A query is classed
+/// by the text before the first number or string, since these differ from call to call. A prepared statement is classed
+/// by its name.
 pub(crate) fn class_of(input: &[u8]) -> u8 {
     const WORDS: usize = 6;
     let body = input.get(5..).unwrap_or_default();
     let text = match input.first() {
-        // The name comes first; of a Bind the portal's, and then the statement's.
+        // Skips the first string: a Parse's statement name, or a Bind's portal, which precedes the statement name.
         Some(b'P' | b'B') => {
             let name = body.iter().position(|byte| *byte == 0);
             body.get(name.map_or(0, |end| end + 1)..)
@@ -323,7 +325,7 @@ pub(crate) fn class_of(input: &[u8]) -> u8 {
     let is_named = matches!(input.first(), Some(b'B'));
     let mut hash = 0_u64;
     let mut rest = text;
-    // Eight bytes at a time: this is done for every transaction.
+    // Eight bytes at a time: this runs for every transaction.
     for _ in 0..WORDS {
         let word = match rest.split_first_chunk() {
             Some((word, more)) => {
@@ -338,18 +340,18 @@ pub(crate) fn class_of(input: &[u8]) -> u8 {
         let end = ends_in(word, is_named);
         let begun = word.checked_shl(64 - end).unwrap_or(0) | 0x2020_2020_2020_2020;
         hash = (hash.rotate_left(23) ^ begun).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // Above the bytes of a short word are zeros, so it has an end.
+        // A short word has zeros above its bytes, so it has an end.
         if end < 64 {
             break;
         }
     }
-    // Of a product only the high bits depend on all of its factors: once more for the last word.
+    // Only the high bits of a product depend on all of its factors: mix once more for the last word.
     let mixed = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     u8::try_from(mixed >> 58).unwrap_or_default()
 }
 
-/// How many bits of `word`, which is little-endian, stand before the first NUL, digit or quote; of a name, before the NUL.
-/// "Determine if a word has a byte less than n" (Bit Twiddling Hacks): exact up to the first such byte.
+/// Number of bits of `word` (little-endian) before the first NUL, digit or quote; in a name, before the NUL. "Determine
+/// if a word has a byte less than n" (Bit Twiddling Hacks): exact up to the first such byte.
 fn ends_in(word: u64, is_named: bool) -> u32 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let less = |word: u64, than: u64| word.wrapping_sub(ONES * than) & !word & (ONES << 7);

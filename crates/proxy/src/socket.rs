@@ -17,14 +17,14 @@ use weir_stats::Endpoint;
 
 use crate::tls::Session;
 
-/// Where to connect to.
+/// Address to connect to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Target {
-    /// An address, and the name that led to it: certificates are checked against that.
+    /// IP address, and the host name that it was resolved from: certificates are checked against the name.
     Tcp(SocketAddr, Option<Arc<str>>),
-    /// A socket file, and the port in its name.
+    /// Socket file, and the port in its name.
     Unix(PathBuf, u16),
-    /// A name in Linux's abstract name space, and the port in it.
+    /// Name in Linux's abstract namespace, and the port in it.
     Abstract(String, u16),
 }
 
@@ -43,7 +43,7 @@ impl Target {
     }
 }
 
-/// `tcp_*` options, for both hops.
+/// `tcp_*` options, for connections to clients and to servers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TcpOptions {
     keepalive: bool,
@@ -66,7 +66,7 @@ impl TcpOptions {
         }
     }
 
-    /// Failures are not fatal: a connection without keep-alive is better than none.
+    /// Sets the options of a socket. Failures are not fatal: a connection without keep-alive is better than none.
     fn apply(&self, stream: &TcpStream) {
         let _ = stream.set_nodelay(true);
         let socket = SockRef::from(stream);
@@ -93,11 +93,11 @@ impl TcpOptions {
     }
 }
 
-/// A connection as it goes from hand to hand: its socket, and what protects it.
+/// Connection that can be handed over: its socket, and its TLS session.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) socket: Socket,
-    /// None: bytes go as they are.
+    /// TLS session; `None` for plain bytes.
     pub(crate) tls: Option<Box<Session>>,
 }
 
@@ -107,18 +107,18 @@ impl From<Socket> for Stream {
     }
 }
 
-/// A connected, or connecting, socket. Bytes go as they are: records are opened and sealed by the driver.
+/// Socket that is connected, or connecting. Its bytes are not interpreted: the driver opens and seals TLS records.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
-    /// Tests: no socket at all; only their own driver carries it.
+    /// Memory connection of a test; only the test driver carries it.
     #[cfg(test)]
     Memory(crate::driver::MemoryStream),
 }
 
 impl Socket {
-    /// An accepted TCP connection.
+    /// Wraps an accepted TCP connection, and sets its options.
     pub(crate) fn accepted(stream: TcpStream, options: &TcpOptions) -> Self {
         options.apply(&stream);
         Self::Tcp(stream)
@@ -141,7 +141,7 @@ impl Socket {
         }
     }
 
-    /// Receives bytes into `buffer`: how many; 0 is the end. The system call is made without the C library, whose
+    /// Receives bytes into `buffer`. Returns their number; 0 is the end. The system call bypasses the C library, whose
     /// thread cancellation costs as much as our own work on the bytes.
     #[inline]
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -153,7 +153,7 @@ impl Socket {
         }
     }
 
-    /// Whether there is something to receive: bytes, the end, or an error. Nothing is taken.
+    /// True if there is something to receive: bytes, the end, or an error. Takes nothing.
     pub(crate) fn has_news(&self) -> bool {
         let mut byte = [0];
         let looked = match self {
@@ -176,7 +176,7 @@ impl Socket {
         }
     }
 
-    /// The outcome of a connect: `None` if it is still going on.
+    /// Returns the outcome of a connect, or `None` while it is in progress.
     pub(crate) fn connected(&self) -> Option<io::Result<()>> {
         let (error, peer) = match self {
             Self::Tcp(stream) => (stream.take_error(), stream.peer_addr().map(drop)),
@@ -192,7 +192,7 @@ impl Socket {
         }
     }
 
-    /// Our own end of the connection.
+    /// Returns our own address of the connection.
     pub(crate) fn local(&self, unix_port: u16) -> Endpoint {
         match self {
             Self::Tcp(stream) => stream.local_addr().map_or_else(
@@ -258,7 +258,7 @@ mod tests {
 
     use super::*;
 
-    /// A connected socket with these options.
+    /// Returns a connected socket with these options.
     fn connected(lines: &str) -> TcpStream {
         let text = format!("[pgbouncer]\nauth_type = any\n{lines}\n");
         let mut read = |_: &Path| Ok(text.clone());

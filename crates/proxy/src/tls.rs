@@ -1,5 +1,5 @@
-//! TLS of a connection, as the driver and the workers have it. In tests a stand-in without cryptography may take its
-//! place; a build without tests has no such thing.
+//! TLS of a connection, for the driver and the workers. Tests may replace it by a stand-in without cryptography, which
+//! no other build contains.
 
 #[cfg(test)]
 mod either;

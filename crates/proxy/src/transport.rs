@@ -1,5 +1,5 @@
-//! The TLS material of a configuration: what is shown to clients, and how servers are verified. Made once per load of
-//! the configuration; connections keep what they were made with, so that a reload touches none of them.
+//! TLS material of a configuration: certificates shown to clients, and verification of servers. Made once per load of
+//! the configuration. Connections keep the material they were made with, so that a reload touches none of them.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -18,22 +18,22 @@ use crate::tls::Handshake;
 #[cfg(test)]
 mod stand_in;
 
-/// Certificates that end within so many days are worth a warning.
+/// Number of days before the end of a certificate within which it causes a warning.
 const DAYS_MIN: i64 = 30;
 
-/// Why TLS settings cannot be used.
+/// Reason for which TLS settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// The settings of the listeners.
+    /// Error in the settings of the listeners.
     #[error("{0}")]
     Clients(weir_tls::error::Error),
-    /// The settings of all servers, or of those of one database.
+    /// Error in the settings of all servers, or of those of one database.
     #[error("{}{error}", Scope(.database))]
     Servers {
-        /// As in `[databases]`; empty for all.
+        /// Name as in `[databases]`; empty for all servers.
         database: String,
-        /// What is wrong.
+        /// Error in the settings.
         error: weir_tls::error::Error,
     },
 }
@@ -67,7 +67,7 @@ impl Transport {
     /// Reads all files that the settings name. Blocks on the file system.
     ///
     /// # Errors
-    /// Every mistake that is found.
+    /// All errors that were found.
     pub fn load(settings: &Settings) -> Result<Self, Vec<TransportError>> {
         let mut made = Self::default();
         let mut errors = Vec::new();
@@ -175,7 +175,7 @@ impl Transport {
         }
     }
 
-    /// Revocation lists end too: from then on nobody's certificate is good.
+    /// Adds rows and warnings for revocation lists. After its end, a list makes every certificate invalid.
     fn describe_lists(
         &mut self,
         hop: &str,
@@ -207,26 +207,26 @@ impl Transport {
         }
     }
 
-    /// Things worth a line in the log: weak settings, certificates that end soon.
+    /// Returns the warnings to be logged: weak settings, certificates that end soon.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// What clients are offered; none without TLS.
+    /// Returns the TLS that clients are offered, if any.
     pub(crate) fn listener(&self) -> Option<&Arc<Incoming>> {
         self.listener.as_ref()
     }
 
-    /// Whether clients have to use TLS.
+    /// True if clients have to use TLS.
     pub(crate) fn requires_tls(&self) -> bool {
         self.requires_tls
     }
 
-    /// How connections with these settings are protected; `Ok(None)` only where the settings want no TLS.
+    /// Returns the TLS for connections with these settings; `Ok(None)` only if the settings want no TLS.
     ///
     /// # Errors
-    /// Settings that the configuration does not have: never a reason to go without TLS (hazard SEC-04).
+    /// The configuration does not have these settings; that is never a reason to go without TLS (hazard SEC-04).
     pub(crate) fn outgoing(
         &self,
         tls: &ServerTls,
@@ -238,7 +238,7 @@ impl Transport {
         known.cloned().map(Some).ok_or(NoSuchSettings)
     }
 
-    /// Certificates for `SHOW TLS`, by today's date.
+    /// Returns the rows of `SHOW TLS`, by today's date.
     pub(crate) fn rows(&self) -> Vec<TlsRow> {
         let now = unix_now();
         let mut rows = self.rows.clone();
@@ -249,18 +249,18 @@ impl Transport {
     }
 }
 
-/// What clients are shown.
+/// TLS that clients are offered.
 pub(crate) struct Incoming {
     config: Arc<ServerConfig>,
-    /// What binds a SCRAM exchange to our certificate (RFC 5929).
+    /// Channel binding data of our certificate for SCRAM (RFC 5929, tls-server-end-point).
     pub(crate) end_point: Option<Arc<[u8]>>,
-    /// Handshakes are those of the record layer without cryptography.
+    /// True if handshakes use the record layer without cryptography.
     #[cfg(test)]
     is_stub: bool,
 }
 
 impl Incoming {
-    /// The server's side of one handshake.
+    /// Begins the server's side of a handshake.
     pub(crate) fn handshake(&self, is_direct: bool) -> Result<Handshake, TlsFault> {
         #[cfg(test)]
         if self.is_stub {
@@ -270,30 +270,30 @@ impl Incoming {
     }
 }
 
-/// How servers are connected to.
+/// TLS of connections to servers.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     connector: Connector,
     is_required: bool,
     is_direct: bool,
-    /// Handshakes are those of the record layer without cryptography.
+    /// True if handshakes use the record layer without cryptography.
     #[cfg(test)]
     is_stub: bool,
 }
 
 impl Outgoing {
-    /// Whether there is no connection without TLS.
+    /// True if a connection without TLS is not allowed.
     pub(crate) fn is_required(&self) -> bool {
-        // TLS at once leaves a server no way to say no.
+        // After direct TLS, a server cannot answer that it has no TLS.
         self.is_required || self.is_direct
     }
 
-    /// Whether TLS begins without being asked for.
+    /// True if TLS begins without an SSLRequest.
     pub(crate) fn is_direct(&self) -> bool {
         self.is_direct
     }
 
-    /// The client's side of one handshake.
+    /// Begins the client's side of a handshake.
     pub(crate) fn handshake(&self, target: &Target) -> Result<Handshake, TlsFault> {
         #[cfg(test)]
         if self.is_stub {
@@ -324,7 +324,7 @@ fn path(text: &str) -> Option<PathBuf> {
 fn listener_options(tls: &ClientTls) -> ListenerOptions {
     let client_certificate = match tls.sslmode {
         SslMode::VerifyCa | SslMode::VerifyFull => ClientCertificate::Required,
-        // As PostgreSQL with ssl_ca_file: asked for, so that HBA lines can look at it.
+        // As in PostgreSQL with ssl_ca_file: requested, so that HBA lines can check it.
         _ if !tls.ca_file.is_empty() => ClientCertificate::Optional,
         _ => ClientCertificate::None,
     };

@@ -1,6 +1,6 @@
-//! A worker's mailbox in orders that shuttle chooses: every message that was accepted is read once and in its sender's order,
-//! every other one comes back, and no wakeup is lost. A lost one leaves the worker asleep, which shuttle reports as a
-//! deadlock.
+//! A worker's mailbox in thread orders chosen by shuttle. Every accepted message is read once, and in its sender's
+//! order; every refused message is returned; and no wakeup is lost. A lost wakeup leaves the worker asleep, which
+//! shuttle reports as a deadlock.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use sync::Waker;
 #[path = "../src/mailbox/channel.rs"]
 mod channel;
 
-/// Types of `src/mailbox/sync.rs`, as shuttle schedules them.
+/// Types of `src/mailbox/sync.rs`, scheduled by shuttle.
 mod sync {
     use std::collections::VecDeque;
     use std::io;
@@ -32,7 +32,7 @@ mod sync {
     use shuttle::sync::atomic::AtomicUsize;
     use shuttle::sync::{Condvar, Mutex};
 
-    /// Wakes a worker that waits for its sockets.
+    /// Waker of a worker that waits for its sockets.
     #[derive(Debug, Default)]
     pub(crate) struct Waker {
         is_awake: Mutex<bool>,
@@ -48,7 +48,7 @@ mod sync {
             Ok(())
         }
 
-        /// Waits for a wakeup, and takes it.
+        /// Waits for a wakeup, and clears it.
         pub(crate) fn wait(&self) {
             let mut is_awake = self.is_awake.lock().unwrap();
             while !*is_awake {
@@ -58,7 +58,7 @@ mod sync {
         }
     }
 
-    /// A channel with the part of crossbeam's interface that a mailbox uses.
+    /// Channel with the part of crossbeam's interface that a mailbox uses.
     #[derive(Debug)]
     struct Channel<T> {
         queue: Mutex<VecDeque<T>>,
@@ -126,13 +126,13 @@ mod sync {
     }
 }
 
-/// Orders of the threads that are tried for each set-up, by each of two schedulers.
+/// Number of thread orders tried for each set-up, by each of two schedulers.
 const ORDERS: usize = 2000;
 
 enum Message {
-    /// A sender and the number of its message.
+    /// Index of a sender, and number of its message.
     Work(usize, usize),
-    /// A sender has no more messages.
+    /// Last message of a sender.
     Done,
 }
 
@@ -140,15 +140,15 @@ enum Message {
 struct Setup {
     capacity: usize,
     senders: usize,
-    /// Messages of each sender.
+    /// Number of messages of each sender.
     messages: usize,
-    /// Places that a thread releases which sends no messages.
+    /// Number of places released by a thread that sends no messages.
     releases: usize,
-    /// True if each sender says last that it is done, and waits for room to say so.
+    /// True if each sender ends with `Done`, and waits for room to send it.
     says_done: bool,
 }
 
-/// Sends all messages; returns those that came back.
+/// Sends all messages. Returns the numbers of those that were refused.
 fn send(mailbox: &Mailbox<Message>, who: usize, setup: Setup) -> Vec<usize> {
     let mut refused = Vec::new();
     for number in 0..setup.messages {
@@ -167,7 +167,7 @@ fn send(mailbox: &Mailbox<Message>, who: usize, setup: Setup) -> Vec<usize> {
     refused
 }
 
-/// A worker's loop, of which sockets and timers may cause a turn at any time.
+/// Loop of a worker, in which sockets and timers may cause a turn at any time.
 struct Worker {
     letters: Letters<Message>,
     waker: Arc<Waker>,
@@ -180,7 +180,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Runs until everything that messages and flags tell is known.
+    /// Runs until all messages and flags were read.
     fn run(mut self) -> Vec<(usize, usize)> {
         while !self.knows_all() {
             if thread_rng().gen_bool(0.8) {
@@ -193,7 +193,7 @@ impl Worker {
         let wakes = self.waker.wakes.load(SeqCst);
         let turns = self.turns_with_letters;
         assert!(
-            // The last one may be for what a turn without it has read.
+            // The last wakeup may be for messages that an earlier turn has read.
             wakes <= turns + 1,
             "{wakes} wakeups for {turns} turns with letters"
         );
@@ -231,7 +231,7 @@ impl Worker {
         let has_all = if says_done {
             self.done == senders
         } else {
-            // Everything fits.
+            // All messages fit into the mailbox.
             self.read.len() == senders * messages
         };
         has_all && self.seen == releases
@@ -280,7 +280,7 @@ fn run(setup: Setup) {
 }
 
 fn check(setup: Setup) {
-    // By chance, and by few changes between threads at the worst moments.
+    // Random orders, and orders with few switches of threads at the worst moments.
     shuttle::check_random(move || run(setup), ORDERS);
     shuttle::check_pct(move || run(setup), ORDERS, 3);
 }

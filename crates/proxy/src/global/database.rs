@@ -46,7 +46,7 @@ impl DatabaseState {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// True if a server was asked for the catalogue, whether it could tell or not.
+    /// True if a server was asked for the catalogue, whether it could answer or not.
     pub(crate) fn is_loaded(&self) -> bool {
         self.is_loaded.load(Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! The pools that find their own size.
+//! Pools that find their own size.
 
 use std::sync::Arc;
 

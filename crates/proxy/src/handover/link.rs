@@ -40,7 +40,7 @@ pub enum LinkError {
     Version(u8),
 }
 
-/// One end of the socket pair.
+/// End of the socket pair.
 #[derive(Debug)]
 pub struct Link {
     socket: OwnedFd,

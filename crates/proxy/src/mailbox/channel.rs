@@ -1,7 +1,9 @@
-//! Bounded channel with one wakeup for any number of messages. Knows nothing of what is sent; never blocks its receiver.
+//! Bounded channel with one wakeup for any number of messages. It never blocks its receiver, and knows nothing of the
+//! messages.
 //!
-//! The receiver clears `rung` before it reads, and a sender sets it after it has written. So each message is read in the
-//! turn that cleared the flag, or wakes the receiver again. `tests/mailbox.rs` tries this in orders that shuttle chooses.
+//! The receiver clears `rung` before it reads, and a sender sets it after it has written. So each message is read in
+//! the turn that cleared the flag, or it wakes the receiver again. `tests/mailbox.rs` checks this in thread orders
+//! chosen by shuttle.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,19 +11,19 @@ use std::sync::atomic::Ordering;
 
 use super::sync::{AtomicBool, Receiver, Sender, TrySendError, Waker, bounded};
 
-/// The sending half.
+/// Sending half of the channel.
 pub(crate) struct Mailbox<T> {
     sender: Sender<T>,
     bell: Arc<Bell>,
 }
 
-/// The receiving half.
+/// Receiving half of the channel.
 pub(crate) struct Letters<T> {
     receiver: Receiver<T>,
     bell: Arc<Bell>,
 }
 
-/// Wakes the worker once for any number of messages.
+/// Wakeup of the worker, once for any number of messages.
 #[derive(Debug)]
 struct Bell {
     rung: AtomicBool,
@@ -29,7 +31,7 @@ struct Bell {
     waker: Arc<Waker>,
 }
 
-/// Makes a channel for `capacity` messages, which wake by this waker.
+/// Makes a channel for `capacity` messages; each wakes the worker through `waker`.
 pub(crate) fn mailbox<T>(capacity: usize, waker: Arc<Waker>) -> (Mailbox<T>, Letters<T>) {
     let (sender, receiver) = bounded(capacity);
     let bell = Arc::new(Bell {
@@ -49,7 +51,7 @@ pub(crate) fn mailbox<T>(capacity: usize, waker: Arc<Waker>) -> (Mailbox<T>, Let
 // === impl Mailbox ===
 
 impl<T> Mailbox<T> {
-    /// Sends, or gives the message back if the mailbox is full.
+    /// Sends a message, or returns it if the mailbox is full.
     pub(crate) fn send(&self, message: T) -> Result<(), T> {
         self.sender.try_send(message).map_err(|error| match error {
             TrySendError::Full(message) | TrySendError::Disconnected(message) => message,
@@ -58,14 +60,14 @@ impl<T> Mailbox<T> {
         Ok(())
     }
 
-    /// Sends something that must arrive: waits for room. Never from a worker.
+    /// Sends a message that must arrive: waits for room. Workers never call it.
     pub(crate) fn send_waiting(&self, message: T) {
         if self.sender.send(message).is_ok() {
             self.bell.ring();
         }
     }
 
-    /// Tells that a place was released, for which a waiter of this worker may be waiting.
+    /// Tells the worker that a place was released, for which a waiter may be waiting.
     pub(crate) fn retry(&self) {
         self.bell.retry.store(true, Ordering::SeqCst);
         self.bell.ring();
@@ -92,13 +94,13 @@ impl<T> fmt::Debug for Mailbox<T> {
 // === impl Letters ===
 
 impl<T> Letters<T> {
-    /// True if anything has come since the last call; call [`Letters::next`] until it is empty then.
+    /// True if messages have come since the last call; then call [`Letters::next`] until it is empty.
     #[inline]
     pub(crate) fn have_come(&self) -> bool {
         self.bell.rung.load(Ordering::Relaxed) && self.bell.rung.swap(false, Ordering::SeqCst)
     }
 
-    /// Takes the oldest message, if there is one.
+    /// Takes the oldest message, if there is any.
     pub(crate) fn next(&self) -> Option<T> {
         self.receiver.try_recv().ok()
     }
@@ -108,13 +110,13 @@ impl<T> Letters<T> {
         self.receiver.len()
     }
 
-    /// True if anything waits to be read.
+    /// True if there are unread messages.
     #[cfg(test)]
     pub(crate) fn are_waiting(&self) -> bool {
         self.bell.rung.load(Ordering::SeqCst)
     }
 
-    /// True if waiters should look again.
+    /// True if waiters should look again for a released place.
     pub(crate) fn take_retry(&self) -> bool {
         self.bell.retry.swap(false, Ordering::SeqCst)
     }

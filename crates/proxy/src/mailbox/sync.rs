@@ -1,5 +1,5 @@
-//! Types that threads share through a mailbox. `tests/mailbox.rs` compiles `channel.rs` beside a module of this name with
-//! types whose order shuttle decides.
+//! Types that threads share through a mailbox. `tests/mailbox.rs` compiles `channel.rs` with another module of this
+//! name, whose types are scheduled by shuttle.
 
 pub(super) use std::sync::atomic::AtomicBool;
 

@@ -1,4 +1,5 @@
-//! One request, one answer, then the connection is closed. GET and HEAD only; bounded in bytes and in time.
+//! HTTP for the monitoring pages: one request and one answer per connection. GET and HEAD only; bounded in bytes and in
+//! time.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -8,12 +9,12 @@ use weir_pool::Moment;
 
 use crate::clock::Clock;
 
-/// The longest head of a request: the line and the headers.
+/// Longest head of a request, in bytes: the request line and the headers.
 const HEAD_MAX: usize = 8 * 1024;
-/// Headers of a request.
+/// Maximum number of headers of a request.
 const HEADERS_MAX: usize = 64;
 
-/// What became of a request (RFC 9110, section 15).
+/// Status of an answer (RFC 9110, section 15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Ok,
@@ -37,7 +38,7 @@ impl Status {
     }
 }
 
-/// An answer.
+/// Answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) status: Status,
@@ -46,7 +47,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// One line of text.
+    /// Returns a page with one line of text.
     pub(super) fn text(status: Status, line: &str) -> Self {
         Self {
             status,
@@ -56,10 +57,10 @@ impl Page {
     }
 }
 
-/// What the bytes so far ask for.
+/// Request, as far as the received bytes tell.
 #[derive(Debug, PartialEq, Eq)]
 enum Asked<'a> {
-    /// The path, without the query; and whether only the head of the answer is wanted.
+    /// Path without the query; true if only the head of the answer is wanted.
     Page(&'a str, bool),
     Refused(Status),
     /// More bytes are needed.
@@ -69,7 +70,7 @@ enum Asked<'a> {
 /// Serves one connection, until the deadline at most.
 ///
 /// # Errors
-/// The connection broke, or its time was over.
+/// The connection broke, or its deadline has passed.
 pub(super) fn serve(
     stream: &TcpStream,
     clock: Clock,
@@ -130,7 +131,7 @@ fn answer(page: &Page, is_head: bool) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// A connection whose reads and writes all end by the same time.
+/// Connection whose reads and writes share one deadline.
 struct Timed<'a> {
     stream: &'a TcpStream,
     clock: Clock,
@@ -146,7 +147,7 @@ impl Timed<'_> {
         }
     }
 
-    /// Appends what comes next.
+    /// Appends the next bytes received.
     fn receive(&mut self, head: &mut Vec<u8>) -> io::Result<()> {
         self.stream.set_read_timeout(self.rest()?)?;
         let mut part = [0; 1024];
@@ -180,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    /// Both ends of a connection.
+    /// Returns both ends of a connection.
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -191,7 +192,7 @@ mod tests {
         (path == "/metrics").then(|| Page::text(Status::Ok, "weir_up 1"))
     }
 
-    /// The first line of the answer and its body.
+    /// Sends a request. Returns the first line of the answer, and its body.
     fn exchange(request: &[u8]) -> (String, String) {
         let (mut near, far) = pair();
         near.write_all(request).unwrap();
@@ -200,7 +201,7 @@ mod tests {
         serve(&far, clock, until, metrics).unwrap();
         drop(far);
         let mut text = String::new();
-        // Bytes that were not read make the end of the connection a reset.
+        // If request bytes stay unread, the connection ends by a reset.
         let _ = near.read_to_string(&mut text);
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         (head.lines().next().unwrap().to_owned(), body.to_owned())

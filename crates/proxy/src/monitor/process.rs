@@ -1,4 +1,4 @@
-//! The process as the system sees it.
+//! Figures of the process from the operating system.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use weir_stats::ProcessRow;
 
 use crate::clock::Clock;
 
-/// What the system says now; 0 where it says nothing.
+/// Returns the current figures; 0 for those that the system does not give.
 pub(super) fn describe(clock: Clock) -> ProcessRow {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     let seconds = u64::try_from(used.tv_sec).unwrap_or_default();
@@ -22,7 +22,7 @@ pub(super) fn describe(clock: Clock) -> ProcessRow {
     }
 }
 
-/// The second number of statm(5), in pages.
+/// Returns the resident memory: the second number of statm(5), which counts pages.
 fn resident_bytes() -> u64 {
     let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse().ok());
@@ -30,7 +30,7 @@ fn resident_bytes() -> u64 {
     pages.unwrap_or(0_u64) * page
 }
 
-/// Since Linux 6.2 the directory's size says it; before that they are counted.
+/// Returns the number of open files. Since Linux 6.2 it is the size of the directory; earlier kernels need a count.
 fn open_files() -> u64 {
     let size = fs::metadata("/proc/self/fd").map_or(0, |directory| directory.len());
     match size {

@@ -1,7 +1,9 @@
-//! Whether a server answers: asked with eight bytes that every PostgreSQL answers before a login, at most once a second.
+//! Readiness of the servers: one SSLRequest of eight bytes, which PostgreSQL answers before a login, at most once a
+//! second.
 //!
-//! Connections that are open prove nothing about now, and a new Weir has none, so somebody has to be asked. SSLRequest
-//! (manual, 55.2.10 "SSL Session Encryption") needs no user, costs the server no login, and leaves no line in its log.
+//! Open connections prove nothing about the present, and a new Weir has none, so a server has to be asked. SSLRequest
+//! (manual, 55.2.10 "SSL Session Encryption") needs no user. It costs the server no login, and leaves no line in its
+//! log.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -16,23 +18,23 @@ use weir_pool::Moment;
 
 use crate::global::{Global, lock};
 
-/// SSLRequest.
+/// Bytes of an SSLRequest.
 const REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
-/// All servers together have so long to answer.
+/// Time for all servers together to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
-/// What was found holds so long, however often it is asked for.
+/// Time for which the outcome is reused.
 const FRESH: Duration = Duration::from_secs(1);
-/// Servers that are asked, in the order of the databases' names.
+/// Maximum number of servers asked, in the order of the databases' names.
 const SERVERS_MAX: usize = 16;
 
-/// One that may answer.
+/// Address of a server that may answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     host: HostAddr,
     port: u16,
 }
 
-/// What the last question showed.
+/// Outcome of the last probe.
 #[derive(Debug, Default)]
 pub(super) struct Probe {
     last: Mutex<Option<Found>>,
@@ -41,17 +43,17 @@ pub(super) struct Probe {
 #[derive(Debug, Clone)]
 struct Found {
     at: Moment,
-    /// Who answered, or why nobody did.
+    /// Server that answered, or the reason why none did.
     outcome: Result<Place, String>,
 }
 
 impl Probe {
-    /// Whether any configured server answers.
+    /// Succeeds if any configured server answers.
     ///
     /// # Errors
-    /// Why none does, in words.
+    /// The reason why no server answers.
     pub(super) fn check(&self, global: &Global) -> Result<(), String> {
-        // Who comes while it is being found out waits for that.
+        // Concurrent callers wait here for the running probe.
         let mut last = lock(&self.last);
         let now = global.clock.now();
         if let Some(found) = last.as_ref().filter(|found| now < found.at.plus(FRESH)) {
@@ -59,7 +61,7 @@ impl Probe {
         }
         let mut places = places(&global.settled().settings);
         if let Some(Ok(answered)) = last.take().map(|found| found.outcome) {
-            // Who answered last is likely to answer again.
+            // The server that answered last is asked first.
             places.sort_by_key(|place| *place != answered);
         }
         let outcome = first_to_answer(global, places, now.plus(ANSWER_MAX));
@@ -71,7 +73,7 @@ impl Probe {
     }
 }
 
-/// Every server of the configuration, once.
+/// Returns every server of the configuration, once.
 fn places(settings: &Settings) -> Vec<Place> {
     let mut places = Vec::new();
     for name in settings.databases.keys() {
@@ -93,7 +95,7 @@ fn first_to_answer(global: &Global, places: Vec<Place>, until: Moment) -> Result
     let mut why = "no server is configured".to_owned();
     let mut left = u32::try_from(places.len()).unwrap_or(u32::MAX);
     for place in places {
-        // One that is silent takes no more than its share.
+        // A silent server uses only its share of the time.
         let share = until.since(global.clock.now()) / left.max(1);
         left = left.saturating_sub(1);
         match ask(global, &place, share) {
@@ -108,7 +110,7 @@ fn first_to_answer(global: &Global, places: Vec<Place>, until: Moment) -> Result
 }
 
 fn ask(global: &Global, place: &Place, share: Duration) -> io::Result<()> {
-    // No timeout at all is what zero means to a socket.
+    // A socket takes a timeout of zero for none.
     let share = share.max(Duration::from_millis(1));
     match &place.host {
         HostAddr::Ip(ip) => ask_tcp((*ip, place.port).into(), share),
@@ -128,7 +130,7 @@ fn ask(global: &Global, place: &Place, share: Duration) -> io::Result<()> {
     }
 }
 
-/// What workers know, or what the resolver says in time.
+/// Returns an address of a name: from the workers' cache, or from the resolver within `share`.
 fn resolved(global: &Global, name: &str, share: Duration) -> io::Result<IpAddr> {
     if let Some(Ok(known)) = global.resolver.cached(name, global.clock.now())
         && let Some(ip) = known.first()
@@ -139,7 +141,7 @@ fn resolved(global: &Global, name: &str, share: Duration) -> io::Result<IpAddr> 
     let asked = name.to_owned();
     let job = move || {
         let found = (asked.as_str(), 0).to_socket_addrs();
-        // Nobody may wait for it any more.
+        // The caller may have given up.
         drop(sender.try_send(found.map(|mut found| found.next().map(|address| address.ip()))));
     };
     let busy = |_| io::Error::other("too many names are being resolved");

@@ -1,4 +1,4 @@
-//! The online upgrade as the running whole sees it: what is offered to a successor, and what comes from a predecessor.
+//! Online upgrade, as seen by [`Running`]: offers to a successor, and arrivals from a predecessor.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,34 +16,34 @@ use crate::mailbox::{CancelFrom, Message};
 use crate::socket::Socket;
 use crate::worker::Arrival;
 
-/// How long a worker may take to have dealt with what was handed to it.
+/// Time for a worker to deal with the clients handed to it.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// Listening sockets for a successor, and what tells that it has them.
+/// Listening sockets for a successor, and the flags that say it has them.
 #[derive(Default)]
 pub(super) struct Offered {
     pub(super) sockets: Vec<Passed>,
     pub(super) are_passed_on: Vec<Arc<AtomicBool>>,
 }
 
-/// Clients that came from the process before this one.
+/// Counters of the clients that came from the predecessor.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
     pub(crate) count: AtomicUsize,
     pub(crate) longest_us: AtomicU64,
 }
 
-/// What came of an upgrade, once the old process has ended.
+/// Outcome of an upgrade, once the old process has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Succeeded {
-    /// Clients that were moved.
+    /// Number of clients that were moved.
     pub moved: usize,
-    /// The longest time for which one of them was in nobody's hands.
+    /// Longest time for which a client belonged to neither process.
     pub longest_pause: Duration,
 }
 
 impl Running {
-    /// Offers our listening sockets over a link, with the stream on which the outcome is to be told.
+    /// Offers our listening sockets over a link, with the stream on which the outcome is reported.
     ///
     /// # Errors
     /// The other process is gone.
@@ -55,8 +55,8 @@ impl Running {
         link.offer(&lock(&self.offered).sockets, report)
     }
 
-    /// A successor accepts clients: ours go there as they become idle. What cannot go may stay for `drain_timeout`; then
-    /// everything ends, as after [`Running::shutdown`].
+    /// Hands our clients to a successor as they become idle. Clients that cannot move may stay for `drain_timeout`.
+    /// Then everything ends, as after [`Running::shutdown`].
     pub fn hand_over(&self, link: Link) {
         let offered = std::mem::take(&mut *lock(&self.offered));
         for is_passed_on in &offered.are_passed_on {
@@ -69,7 +69,7 @@ impl Running {
         self.watch(link, |_| {});
     }
 
-    /// Takes the clients of the process before this one as they come; `over` is called when that has ended.
+    /// Takes the clients of the predecessor as they arrive; `over` is called when that process has ended.
     pub fn take_over(&self, link: Link, over: impl FnOnce(Succeeded) + Send + 'static) {
         let link = Arc::new(link);
         self.global.neighbour.meet(Arc::clone(&link));
@@ -100,7 +100,7 @@ impl Running {
     }
 }
 
-/// Until the workers have dealt with every client that was handed to them.
+/// Waits until the workers have processed every client that was handed to them.
 fn wait_for_workers(global: &Global) {
     let mailboxes = global.mailboxes.get().map_or(&[][..], |all| all);
     let (passed, answers) = bounded(mailboxes.len());
@@ -108,7 +108,7 @@ fn wait_for_workers(global: &Global) {
         mailbox.send_waiting(Message::Barrier(passed.clone()));
     }
     for _ in mailboxes {
-        // A worker that hangs is the watchdog's business; what was counted so far is told.
+        // A worker that hangs is left to the watchdog; the counts so far are reported.
         if answers.recv_timeout(ANSWER_MAX).is_err() {
             return;
         }
@@ -124,7 +124,7 @@ fn read(global: &Global, letter: Letter, socket: Option<OwnedFd>) {
     }
 }
 
-/// A cancel request that the other process had no client for.
+/// Handles a cancel request for which the other process has no client.
 pub(crate) fn cancel(global: &Global, pid: u32, key: &[u8], asker: Place) {
     let place = global.cancellable(pid, key);
     let mailbox = place.and_then(|place| Some((place, global.mailbox(place.lane)?)));
@@ -137,14 +137,14 @@ pub(crate) fn cancel(global: &Global, pid: u32, key: &[u8], asker: Place) {
     });
 }
 
-/// The other process is done with a cancel request of ours.
+/// Closes the connection of a cancel request that the other process has finished.
 pub(crate) fn cancel_over(global: &Global, asker: Place) {
     if global.neighbour.is_over(asker) {
         close_asker(global, asker);
     }
 }
 
-/// The other process has ended, with every cancel request that it had.
+/// Closes the connections of all cancel requests that the ended process had.
 pub(crate) fn part(global: &Global) {
     for asker in global.neighbour.part() {
         close_asker(global, asker);
@@ -157,7 +157,7 @@ fn close_asker(global: &Global, asker: Place) {
     }
 }
 
-/// A client goes to the worker with the fewest.
+/// Gives an arriving client to the worker with the fewest clients.
 fn arrive(global: &Global, moved: Box<Moved>, socket: OwnedFd) {
     let socket = match moved.remote.0.as_str() {
         "unix" => Socket::Unix(UnixStream::from_std(socket.into())),

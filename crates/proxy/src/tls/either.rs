@@ -1,4 +1,4 @@
-//! TLS as it is, or its stand-in: the types of `weir_tls::session` for tests.
+//! Types of `weir_tls::session` for tests: real TLS, or its stand-in.
 
 use std::fmt;
 use std::sync::Arc;
@@ -55,12 +55,12 @@ impl Handshake {
         real::Handshake::connect(config, name, is_direct).map(Self::Real)
     }
 
-    /// The server's side of the stand-in; the length of the handshake varies by connection.
+    /// Returns the server's side of the stand-in. Its handshake is short or long, as the client asks.
     pub(crate) fn stub_server() -> Self {
         Self::Stub(stub::Handshake::accept(None))
     }
 
-    /// The client's side of the stand-in.
+    /// Returns the client's side of the stand-in.
     pub(crate) fn stub_client() -> Self {
         Self::Stub(stub::Handshake::connect(None))
     }

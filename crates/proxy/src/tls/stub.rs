@@ -1,5 +1,5 @@
-//! A record layer without cryptography, for both ends of a simulated connection. It cuts, numbers and disguises bytes
-//! as TLS does, so that a byte that goes around it, or a record that is lost, doubled or out of order, is noticed.
+//! Record layer without cryptography, for both ends of a simulated connection. It cuts, numbers and disguises bytes as
+//! TLS does. So it detects bytes that bypass it, and records that are lost, doubled or out of order.
 //!
 //! ```text
 //! record:     kind (1) number (1) length (2) body (length, each byte disguised by the number) check (1)
@@ -12,14 +12,14 @@ use std::cell::RefCell;
 
 use weir_tls::session::{HANDSHAKE_LEN_MAX, Opened, TlsFault};
 
-/// A handshake's content type is TLS's own, by which TLS without a request is known.
+/// Content type of a handshake, as in TLS: it identifies TLS that begins without a request.
 const HANDSHAKE: u8 = 0x16;
 const DATA: u8 = 0x17;
 const GOOD_BYE: u8 = 0x15;
-/// Wants to be answered, as a key update.
+/// Kind of a record that asks for an answer, like a key update.
 const UPDATE: u8 = 0x18;
 const UPDATED: u8 = 0x19;
-/// Made to be refused.
+/// Kind of a record that every receiver refuses.
 const SPOILT: u8 = 0xff;
 
 const HELLO: u8 = 1;
@@ -28,18 +28,18 @@ const FINISHED: u8 = 3;
 const DONE: u8 = 4;
 
 const HEADER: usize = 4;
-/// Header and check.
+/// Length of header and check, in bytes.
 const OVERHEAD: usize = HEADER + 1;
-/// Plain bytes of one record: few, so that messages span records.
+/// Maximum number of plain bytes in a record: few, so that messages span records.
 const RECORD_LEN: usize = 256;
-/// Bytes of a certificate chain.
+/// Length of a certificate chain, in bytes.
 const CHAIN_LEN: usize = 300;
 
 thread_local! {
     static DAMAGE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Takes the last record that was not as its number or check says, though no peer had spoilt any.
+/// Takes the error of the last record with a wrong number or check that no peer had spoilt.
 pub(crate) fn take_damage() -> Option<String> {
     DAMAGE.take()
 }
@@ -54,12 +54,12 @@ pub(crate) fn sealed_len_max(plain_len: usize) -> usize {
     plain_len + (plain_len / RECORD_LEN + 1) * OVERHEAD
 }
 
-/// A record that nobody accepts.
+/// Returns a record that every receiver refuses.
 pub(crate) fn spoilt() -> Vec<u8> {
     vec![SPOILT; OVERHEAD]
 }
 
-/// The numbers of the records of both directions.
+/// Next record numbers of both directions.
 #[derive(Debug, Default)]
 struct Numbers {
     sent: u8,
@@ -87,7 +87,7 @@ impl Numbers {
         out.push(check(kind, number, body));
     }
 
-    /// The record at the start of `bytes`, if it is whole.
+    /// Opens the record at the start of `bytes`, if it is complete.
     fn open(&mut self, bytes: &[u8]) -> Result<Option<Record>, TlsFault> {
         if bytes.starts_with(&[SPOILT, SPOILT]) {
             return Err(TlsFault::Name("spoilt record".to_owned()));
@@ -130,7 +130,7 @@ fn check(kind: u8, number: u8, body: &[u8]) -> u8 {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Await {
-    /// The client has not begun.
+    /// The client has not begun yet.
     Nothing,
     Hello,
     Flight,
@@ -138,14 +138,14 @@ enum Await {
     Done,
 }
 
-/// A side's part of a handshake.
+/// One side of a handshake.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     numbers: Numbers,
     awaits: Await,
-    /// True if the handshake is to be short; None: the other side decides.
+    /// True if the handshake is to be short; `None` if the other side decides.
     wish: Option<bool>,
-    /// Known to a client from the server's flight on.
+    /// True for a short handshake. The client learns it from the server's flight.
     is_short: bool,
     input: Vec<u8>,
 }
@@ -157,12 +157,12 @@ pub(crate) enum Progress {
 }
 
 impl Handshake {
-    /// The server's side; without a wish for a short handshake it does as the client asks.
+    /// Makes the server's side. Without a wish, the client decides if the handshake is short.
     pub(crate) fn accept(wish: Option<bool>) -> Self {
         Self::new(Await::Hello, wish)
     }
 
-    /// The client's side; without a wish it asks for a short handshake.
+    /// Makes the client's side. Without a wish, it asks for a short handshake.
     pub(crate) fn connect(wish: Option<bool>) -> Self {
         Self::new(Await::Nothing, wish)
     }
@@ -191,7 +191,7 @@ impl Handshake {
         (out, progress)
     }
 
-    /// True when it is done.
+    /// Processes the input. Returns true when the handshake is done.
     fn run(&mut self, out: &mut Vec<u8>) -> Result<bool, TlsFault> {
         if self.awaits == Await::Nothing {
             self.say(HELLO, usize::from(self.is_short), out);
@@ -235,7 +235,7 @@ impl Handshake {
         self.numbers.seal(HANDSHAKE, &body, out);
     }
 
-    /// What came behind the handshake belongs to the session.
+    /// Makes the session; bytes after the handshake belong to it.
     fn finish(self, out: &mut Vec<u8>) -> Result<Progress, TlsFault> {
         let mut session = Session {
             numbers: self.numbers,
@@ -250,7 +250,7 @@ impl Handshake {
     }
 }
 
-/// Both ends of a connection whose handshake is done; the first is the client's.
+/// Returns both ends of a connection whose handshake is done, the client's first.
 pub(crate) fn pair() -> (Session, Session) {
     let (hello, client) = Handshake::connect(None).advance(&[]);
     let (flight, server) = Handshake::accept(Some(true)).advance(&hello);
@@ -267,11 +267,11 @@ pub(crate) fn pair() -> (Session, Session) {
 
 // === the session ===
 
-/// A connection whose handshake is done.
+/// Session after a finished handshake.
 #[derive(Debug)]
 pub(crate) struct Session {
     numbers: Numbers,
-    /// Beginning of a record whose end has not come.
+    /// Beginning of an incomplete record.
     rest: Vec<u8>,
     is_closed: bool,
 }
@@ -344,12 +344,12 @@ impl Session {
         record
     }
 
-    /// Asks the other side for an answer.
+    /// Sends a record that the peer has to answer.
     pub(crate) fn update(&mut self, out: &mut Vec<u8>) {
         self.numbers.seal(UPDATE, &[], out);
     }
 
-    /// A record of one byte of data, to be cut.
+    /// Returns the header of a data record whose rest is missing.
     pub(crate) fn torn(&mut self) -> Vec<u8> {
         let mut record = Vec::new();
         self.numbers.seal(DATA, &[0], &mut record);

@@ -1,4 +1,4 @@
-//! TLS material for worlds whose connections have the record layer without cryptography (`crate::tls::stub`).
+//! TLS material for test worlds whose connections use the record layer without cryptography (`crate::tls::stub`).
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use weir_tls::session::ServerConfig;
 use super::{Incoming, Outgoing, Transport, is_required};
 
 impl Transport {
-    /// True if it was made by [`Transport::stand_in`], and protects anything.
+    /// True if [`Transport::stand_in`] made this, and it protects any connection.
     pub(crate) fn is_stand_in(&self) -> bool {
         let mut outgoing = self.outgoing.values();
         self.listener
@@ -18,7 +18,7 @@ impl Transport {
             || outgoing.any(|outgoing| outgoing.is_stub)
     }
 
-    /// Protects what these settings want protected, without looking at any file. `config` is never used.
+    /// Makes a stand-in for these settings that reads no files. `config` is never used.
     pub(crate) fn stand_in(settings: &Settings, config: &Arc<ServerConfig>) -> Self {
         let client = settings.global.client_tls().sslmode;
         let listener = Incoming {
