@@ -1,4 +1,4 @@
-//! Facts about a database that all its pools share, whoever the user.
+//! Facts about a database that its pools share, for all users.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

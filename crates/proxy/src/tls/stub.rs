@@ -138,7 +138,7 @@ enum Await {
     Done,
 }
 
-/// One side of a handshake.
+/// Side of a handshake.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     numbers: Numbers,

@@ -1,5 +1,5 @@
-//! Whole workers in one thread, without sockets and with a clock that only the tests move: real session, pool and
-//! worker code between scripted clients and model servers.
+//! Tests of whole workers in one thread, without sockets, and with a clock that only the tests move. Real session, pool
+//! and worker code runs between scripted clients and model servers.
 
 mod cancel;
 mod conversation;

@@ -1,4 +1,4 @@
-//! Cancels hit the statement of the client that asked, or nothing (COR-24, COR-25).
+//! Cancels hit the statement of the client that sent them, or nothing (COR-24, COR-25).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::driver::memory::End;
 
 const HIT: &str = "E(57014 canceling statement due to user request)";
 
-/// One server, a client whose query it is working on, and one that waits for it.
+/// Returns a world with one server, a client whose query runs there, and a client that waits for the server.
 fn busy() -> (World, usize, usize) {
     let mut world = World::new(1, "default_pool_size = 1\nquery_wait_notify = 0");
     world.cancels_at_once = false;
@@ -22,7 +22,7 @@ fn busy() -> (World, usize, usize) {
     (world, one, other)
 }
 
-/// Lets clients and workers go on; servers do nothing.
+/// Lets clients and workers run, but no server.
 fn go_on(world: &mut World) {
     go_on_for(world, Duration::ZERO);
 }
@@ -60,7 +60,7 @@ fn cor_24_a_server_is_not_given_away_before_the_cancel_is_over_and_a_ping_was_an
     let (mut world, one, other) = busy();
     world.request_cancel(one);
     go_on(&mut world);
-    // The query ends by itself, and somebody waits for the server.
+    // The query ends by itself, and a client waits for the server.
     world.settle();
     assert_eq!(world.callers[one].heard(), "T D(one) C(SELECT 1) Z(I)");
     assert_eq!(world.ask(other, &say().query("row other")), "");
@@ -122,7 +122,7 @@ fn cor_24_a_server_goes_after_its_query_when_the_connection_of_a_cancel_broke() 
     let (mut world, one, other) = busy();
     world.request_cancel(one);
     go_on(&mut world);
-    // It was sent, and may still be read.
+    // The request was sent, and may still be read.
     world.cancels.remove(0).peer.end(End::Reset);
     go_on(&mut world);
     assert_eq!(world.callers[one].heard(), "");
@@ -345,7 +345,7 @@ fn what_a_vanished_client_was_running_is_cancelled() {
 const MOMENT: Duration = Duration::from_millis(1);
 const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 
-/// A cancel of what `client` runs comes to PostgreSQL, which does nothing about it.
+/// Cancels what `client` runs; the cancel reaches PostgreSQL too early and has no effect.
 fn cancel_in_vain(world: &mut World, client: usize) {
     let asker = world.request_cancel(client);
     go_on(world);

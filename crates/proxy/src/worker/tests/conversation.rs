@@ -1,4 +1,4 @@
-//! What clients say and get through one worker.
+//! Conversations of clients through one worker.
 
 use weir_testkit::say::say;
 

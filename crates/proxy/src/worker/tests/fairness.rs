@@ -1,5 +1,5 @@
-//! Clients that never stop, over several workers: whatever reason a client has to keep its server, others are served in
-//! their turn.
+//! Fairness among clients that never stop, over several workers: whatever reason a client has to keep its server, the
+//! others are served in turn.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::world::World;
 const TICK: Duration = Duration::from_millis(2);
 const TICKS: usize = 300;
 
-/// Transactions that give a client a reason to keep its server, one query after the other.
+/// Transactions, query by query, that give a client a reason to keep its server.
 const REASONS: [(&str, &[&str]); 8] = [
     ("none", &["BEGIN", "SELECT 'y'", "COMMIT"]),
     ("none, without a block", &["SELECT 'y'"]),
@@ -48,17 +48,17 @@ const REASONS: [(&str, &[&str]); 8] = [
 ];
 
 struct Caller {
-    /// Of the script.
+    /// Index of the next query in the script.
     next: usize,
     waits: bool,
     is_outside: bool,
-    /// Transactions of all clients when it said what it waits for.
+    /// Number of transactions of all clients when the client sent its last query.
     since: usize,
     done: usize,
 }
 
 impl Caller {
-    /// Transactions that others have done while it has waited for a server.
+    /// Number of transactions that other clients have done while this one waits for a server.
     fn others(&self, done: usize) -> usize {
         if self.is_outside {
             done - self.since
@@ -73,7 +73,7 @@ struct Run {
     dice: Dice,
     clients: Vec<Caller>,
     done: usize,
-    /// The most transactions of others that anybody has waited for.
+    /// Maximum number of other clients' transactions that any client has waited for.
     worst: usize,
 }
 
@@ -83,7 +83,7 @@ impl Run {
             format!("default_pool_size = {size}\nsession_state = track\nquery_wait_notify = 0");
         let mut world = World::new(lanes, &lines);
         world.database = Some(Database::default());
-        // More than one on most workers, and on some of them one.
+        // More than one client on most workers, and one on some.
         let count = 3 * size + lanes / 2 + 3;
         let clients = (0..count).map(|_| {
             world.login();
@@ -105,7 +105,7 @@ impl Run {
         }
     }
 
-    /// Everybody gets a turn, in any order.
+    /// Gives each worker, server and client a turn, in random order.
     fn tick(&mut self, script: &[&str]) {
         let (lanes, servers) = (self.world.workers.len(), self.world.servers.len());
         let mut order: Vec<_> = (0..lanes + servers + self.clients.len()).collect();
@@ -141,7 +141,7 @@ impl Run {
             client.done += usize::from(client.is_outside);
             self.done += usize::from(client.is_outside);
         }
-        // Some pause, most do not.
+        // Some clients pause here, most do not.
         if self.dice.below(8) == 0 {
             return;
         }
@@ -169,7 +169,7 @@ fn whatever_clients_keep_servers_for_nobody_waits_for_more_than_its_turn() {
                 let mut run = Run::new(lanes, size, 1 + lanes as u64 * 10 + size as u64);
                 (0..TICKS).for_each(|_| run.tick(script));
                 run.end();
-                // On each server the others' share of transactions, and two.
+                // For each server, the other clients' share of transactions, and two more.
                 let bound = run.clients.len() + 2 * size;
                 let least = run.clients.iter().map(|client| client.done).min();
                 if run.worst > bound || least.is_none_or(|least| least == 0) {

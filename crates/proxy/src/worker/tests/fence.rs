@@ -1,4 +1,5 @@
-//! A client's settings come before its statement, and a cancel request hits the statement, never the settings.
+//! Settings fence: a client's settings precede its statement, and a cancel request hits the statement, never the
+//! settings.
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use weir_testkit::say::say;
 use super::world::World;
 use crate::driver::memory::End;
 
-/// One server that has other settings than the client, whose query waits for its own settings.
+/// Returns a world with one server that has other settings than the client. The client's query waits there for its
+/// settings.
 fn fenced() -> (World, usize) {
     let mut world = World::new(1, "default_pool_size = 1\nquery_wait_notify = 0");
     world.cancels_at_once = false;

@@ -1,4 +1,5 @@
-//! Slow clients and slow servers: who is held back, who goes on, and how much is kept meanwhile (I-09).
+//! Backpressure for slow clients and slow servers: which side is paused, which continues, and how much is buffered
+//! (I-09).
 
 use std::time::Duration;
 
@@ -6,9 +7,10 @@ use weir_testkit::say::{Say, say};
 
 use super::world::World;
 
-/// Room in each connection: far less than what is sent.
+/// Capacity of each connection, in bytes: far less than the tests send.
 const ROOM: usize = 4096;
-/// What a worker keeps for a client or server that does not take it: what one receive brought, and the message it ends.
+/// Maximum number of bytes that a worker buffers for a client or server that does not read: one receive, and the
+/// message that it completes.
 const KEPT_MAX: usize = 128 * 1024;
 
 fn many(rows: usize) -> Say {

@@ -1,4 +1,4 @@
-//! Clients that want a server which nobody else has used.
+//! Clients that need a server which no other client has used.
 
 use weir_testkit::say::say;
 
@@ -10,7 +10,7 @@ fn with(lines: &str) -> String {
     format!("session_state = track\n{lines}")
 }
 
-/// Which servers were asked this.
+/// Returns the indexes of the servers that ran this text.
 fn asked(world: &World, text: &str) -> Vec<usize> {
     let servers = world.servers.iter().enumerate();
     let asked = servers.filter(|(_, server)| server.asked.iter().any(|sql| sql == text));
@@ -31,7 +31,7 @@ fn an_idle_server_that_another_used_makes_room_for_a_new_one() {
     );
     assert_eq!(asked(&world, SHOWS_THE_PAST), [1]);
     assert_eq!(world.live_servers(), 1);
-    // It keeps it, and nobody else gets it.
+    // The client keeps that server, and no other client gets it.
     world.ask(one, &say().query("select 'waits'"));
     world.ask(other, &say().query("select 'other'").terminate());
     assert_eq!(asked(&world, "select 'other'"), [1]);
@@ -67,7 +67,7 @@ fn who_waits_for_a_new_server_holds_up_nobody() {
     assert!(heard(&mut world, picky).ends_with("Z(I)"));
     assert!(heard(&mut world, behind).ends_with("C(SELECT 1) Z(I)"));
     assert_eq!(asked(&world, SHOWS_THE_PAST), [3]);
-    // One made room; the next went to whoever waited behind.
+    // One server made room; the next went to the client that waited behind.
     assert_eq!(asked(&world, "select 'behind'"), [1]);
 }
 

@@ -1,4 +1,5 @@
-//! Clients that say good-bye behind requests that still wait: PostgreSQL executes a request that precedes a Terminate.
+//! Clients that send Terminate behind requests that still wait: PostgreSQL executes a request that precedes a
+//! Terminate.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use crate::driver::memory::End;
 
 const HOWS: [End; 2] = [End::Orderly, End::Reset];
 
-/// A pool of one server in the middle of a transaction, and a client that waits for it.
+/// Returns a pool of one server in the middle of a transaction, the client that holds the server, and a client that
+/// waits for it.
 fn waiting(lines: &str) -> (World, usize, usize) {
     let mut world = World::new(1, &format!("default_pool_size = 1\n{lines}"));
     let holder = world.login();
@@ -32,7 +34,7 @@ fn a_request_in_front_of_a_terminate_is_executed_though_its_client_has_left() {
             world.ask(holder, &say().query("commit"));
             world.settle();
             assert!(world.servers[0].asked.iter().any(|text| text == "row left"));
-            // Nothing of it is left, and nobody hears its answer.
+            // Nothing of the client is left, and no client gets its answer.
             world.advance(Duration::from_secs(3));
             assert_eq!(
                 world.ask(holder, &say().query("row mine")),

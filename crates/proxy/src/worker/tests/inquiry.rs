@@ -1,5 +1,5 @@
-//! `auth_query`: what a server says of a user that the auth_file does not know, and everything that may happen to the
-//! question.
+//! Tests of `auth_query`: a server's answer about a user that the auth_file does not contain, and faults at every step
+//! of the query.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn world() -> World {
     world_with("")
 }
 
-/// Connects, and sends a password once it is asked for one.
+/// Connects, and sends a password if asked for one.
 fn try_in(world: &mut World, user: &str, parameters: &[(&str, &str)], password: &str) -> usize {
     let client = world.dial(user, parameters);
     world.settle();
@@ -70,7 +70,7 @@ fn try_in(world: &mut World, user: &str, parameters: &[(&str, &str)], password: 
         world.callers[client].say(&message);
         world.settle();
     } else {
-        // What it heard instead is heard once more.
+        // The other answer is to be read again by the caller.
         world.callers[client].hear_again();
     }
     client
@@ -86,7 +86,7 @@ fn outcome(world: &mut World, user: &str, password: &str) -> String {
     heard
 }
 
-/// The users that servers were logged in to as, in order.
+/// Returns the users that servers were logged in to as, in order.
 fn users(world: &World) -> Vec<&str> {
     world.servers.iter().map(|server| server.user()).collect()
 }
@@ -100,7 +100,7 @@ fn a_user_that_only_the_database_knows_logs_in_and_works() {
     assert_eq!(heard, "T D(x) C(SELECT 1) Z(I)");
     let heard = world.ask(client, &say().parse("s", "row y").run("s").sync());
     assert_eq!(heard, "1 2 D(y) C(SELECT 1) Z(I)");
-    // One server asks, another works.
+    // One server runs the inquiry, another the client's queries.
     assert_eq!(users(&world), ["keeper", "ann"]);
     assert_eq!(world.servers[0].asked, [AUTH_QUERY_WITH_END]);
     assert_eq!(lock(&world.catalog).looked_up, ["ann"]);
@@ -124,7 +124,7 @@ fn what_the_answer_says_decides() {
         ("wrong", "pencil", NO_ANSWER),
         ("nameless", "pencil", NO_ANSWER),
         ("narrow", "pencil", NO_ANSWER),
-        // In the auth_file: nobody is asked.
+        // These users are in the auth_file: no server is asked.
         ("bob", "crayon", "in"),
         ("keeper", "key", "in"),
         ("keeper", "pencil", FAILED),
@@ -173,7 +173,7 @@ fn sec_43_no_setting_of_a_client_reaches_the_server_that_is_asked() {
     let client = try_in(&mut world, "ann", &evil, "pencil");
     let heard = world.callers[client].heard();
     assert!(heard.ends_with("Z(I)"), "{heard}");
-    // There is no such role; its setting comes after the question.
+    // There is no such role. The setting comes after the inquiry.
     let other = try_in(
         &mut world,
         "ann",
@@ -193,7 +193,7 @@ fn sec_43_no_setting_of_a_client_reaches_the_server_that_is_asked() {
         .collect();
     assert_eq!(names, ["user", "database", "search_path", "datestyle"]);
     assert_eq!(asked.parameter("datestyle"), Some("ISO"));
-    // It never becomes the client's, and the next question goes there too.
+    // The server never becomes the client's, and the next inquiry goes there too.
     let again = try_in(&mut world, "ann", &evil, "pencil");
     assert!(world.callers[again].heard().ends_with("Z(I)"));
     world.ask(again, &say().query("row x"));
@@ -207,7 +207,7 @@ fn sec_43_the_pool_that_asks_is_nobodys_even_if_the_user_is_the_same() {
     let keeper = try_in(&mut world, "keeper", &[], "key");
     assert!(world.callers[keeper].heard().ends_with("Z(I)"));
     world.ask(keeper, &say().query("begin"));
-    // The only server of the clients' pool is taken: the question does not wait for it.
+    // The only server of the clients' pool is taken: the inquiry does not wait for it.
     let ann = try_in(&mut world, "ann", &[], "pencil");
     assert!(world.callers[ann].heard().ends_with("Z(I)"));
     assert_eq!(users(&world), ["keeper", "keeper", "ann"]);
@@ -229,7 +229,7 @@ fn an_error_of_the_query_refuses_the_login_and_tells_nothing() {
         assert_eq!(outcome(&mut world, "ann", "pencil"), NO_ANSWER);
         world.check_empty();
     }
-    // As soon as it works, it works.
+    // Once the query works again, logins work again.
     lock(&world.catalog).fails = false;
     assert_eq!(outcome(&mut world, "ann", "pencil"), "in");
     assert_eq!(users(&world)[0], "keeper");
@@ -244,7 +244,7 @@ fn without_a_server_nobody_is_let_in() {
         world.advance(Duration::from_secs(1));
         assert_eq!(world.callers[client].heard(), NO_ANSWER, "{host:?}");
         assert!(world.callers[client].is_closed());
-        // Users of the auth_file log in as ever, as far as that goes.
+        // Users of the auth_file can still log in.
         world.host = Host::Accepts;
         world.advance(Duration::from_secs(20));
         assert_eq!(outcome(&mut world, "bob", "crayon"), "in");
@@ -274,14 +274,14 @@ fn a_question_waits_for_its_turn_like_everybody() {
     for client in &clients {
         assert_eq!(world.callers[*client].heard(), "R");
     }
-    // One place in the pool, so one server for all of them.
+    // The pool has one place, so one server serves all of them.
     assert_eq!(users(&world), ["keeper"]);
     assert_eq!(lock(&world.catalog).looked_up, ["ann"; 5]);
 }
 
 // === things that happen meanwhile ===
 
-/// A question that has reached the server, which does not answer yet.
+/// Returns a world with an inquiry that has reached the server, which does not answer yet, and its client.
 fn asking(lines: &str) -> (World, usize) {
     let mut world = world_with(lines);
     let client = world.dial("ann", &[]);
@@ -348,7 +348,7 @@ fn a_server_that_goes_while_it_is_asked_costs_the_login_and_nothing_else() {
             world.servers[0].die(last_word, how);
             world.settle();
             let heard = world.callers[client].heard();
-            // Nothing that the server says before the login is for the client.
+            // Errors of the server before the login are not shown to the client.
             assert_eq!(heard, NO_ANSWER, "{how:?} {last_word}");
             assert!(world.callers[client].is_closed());
             is_as_new(&mut world);
@@ -398,7 +398,7 @@ fn what_a_client_says_while_it_is_asked_about_waits_and_is_refused() {
         assert_eq!(users(&world), ["keeper"]);
         is_as_new(&mut world);
     }
-    // A password that came too early is one.
+    // A password that came too early is accepted.
     let (mut world, client) = asking("");
     let mut message = Vec::new();
     encode::password(&mut message, b"pencil").unwrap();

@@ -1,4 +1,4 @@
-//! Servers that clients keep while nobody waits, over several workers.
+//! Servers that clients keep while no other client waits, over several workers.
 
 use std::time::Duration;
 
@@ -25,14 +25,14 @@ fn a_kept_server_goes_to_who_waits_on_any_worker_at_once() {
         let mut world = world(lanes, "default_pool_size = 1");
         let clients: Vec<_> = (0..2 * lanes).map(|_| world.login()).collect();
         for client in &clients {
-            // With the second one the client's trial is over.
+            // The second statement ends the client's trial.
             world.ask(*client, &say().query(NEXT));
             world.ask(*client, &say().query(NEXT));
         }
         for keeper in &clients {
             assert!(world.ask(*keeper, &say().query(NEXT)).ends_with("Z(I)"));
             for other in &clients {
-                // No time passes, and nobody else says anything.
+                // No time passes, and no other client sends anything.
                 let heard = world.ask(*other, &say().query("SELECT 'y'"));
                 assert!(heard.ends_with(SEEN), "{lanes} workers: {heard}");
                 assert!(world.ask(*keeper, &say().query(NEXT)).ends_with("Z(I)"));
@@ -102,7 +102,7 @@ fn no_wake_up_is_lost_when_servers_are_kept_in_whatever_order_the_workers_turn()
             assert!(live <= places, "{live} of {places}, seed {seed}");
         }
         world.settle();
-        // Whoever has read what a sequence gave it before is pinned until now.
+        // A client that has read its sequence's last value is pinned until now.
         for (client, asked) in clients.iter().zip(&mut asked) {
             world.callers[*client].say(&say().query("DISCARD SEQUENCES"));
             *asked += 1;
@@ -123,7 +123,7 @@ fn a_kept_server_makes_room_for_another_pool() {
         world.ask(ann, &say().query(NEXT));
         let bob = world.dial("bob", &[]);
         world.settle();
-        // Ann is at work whenever somebody looks, but for a moment.
+        // Ann uses the server nearly all the time.
         for _ in 0..20 {
             world.pass(Duration::from_millis(60));
             world.ask(ann, &say().query(NEXT));

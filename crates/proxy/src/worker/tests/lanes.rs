@@ -1,4 +1,4 @@
-//! Several workers over one pool: servers change hands, limits are exact, nobody waits beside an idle server.
+//! Several workers over one pool: servers are handed over, limits are exact, and no client waits beside an idle server.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ fn the_longest_waiter_of_all_workers_is_served_first() {
     world.ask(clients[0], &say().query("begin"));
     for client in &clients[1..] {
         world.ask(*client, &say().query(&format!("row c{client}")));
-        // More than the grace within which a worker serves its own first.
+        // Longer than the grace within which a worker serves its own clients first.
         world.pass(Duration::from_millis(5));
     }
     world.ask(clients[0], &say().query("commit"));

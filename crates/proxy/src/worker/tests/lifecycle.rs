@@ -1,4 +1,4 @@
-//! Logins, checks, resets and time-outs: what happens around the transactions, by a clock that the test moves.
+//! Logins, checks, resets and timeouts: everything around the transactions, by a clock that the test moves.
 
 use std::time::Duration;
 
@@ -212,7 +212,7 @@ fn a_login_is_not_refused_for_what_an_earlier_client_has_set() {
     let heard = world.callers[other].heard();
     assert!(heard.ends_with("Z(I)"), "{heard}");
     assert_eq!(world.servers.len(), 2);
-    // What the client itself has asked for ends the login.
+    // A setting that the client itself asked for ends its login.
     world.servers[1].denied = Some(name);
     let own = world.dial("ann", &[(name, "6s")]);
     world.settle();

@@ -1,4 +1,4 @@
-//! LISTEN without a server of one's own: who hears what, when, and what becomes of it when something breaks.
+//! LISTEN without a server for each client: which client gets which notification, and what faults do.
 
 mod own;
 
@@ -17,7 +17,7 @@ use crate::worker::slots::Stage;
 const LISTENS: &str = "C(LISTEN) Z(I)";
 const UNLISTENS: &str = "C(UNLISTEN) Z(I)";
 
-/// One server for all clients, beside the one that listens.
+/// Returns a world with one server for all clients, beside the one that listens.
 fn world(lanes: usize) -> World {
     world_with(lanes, "")
 }
@@ -36,7 +36,7 @@ fn listen(world: &mut World, client: usize, channel: &str) {
     assert_eq!(heard, LISTENS);
 }
 
-/// Says something on a channel; what the client hears with it is its own only.
+/// Sends NOTIFY. The client itself may get only its own notification with the answer.
 #[track_caller]
 fn notify(world: &mut World, client: usize, channel: &str, payload: &str) {
     let text = format!("notify {channel}, '{payload}'");
@@ -45,7 +45,7 @@ fn notify(world: &mut World, client: usize, channel: &str, payload: &str) {
     assert!(heard == "C(NOTIFY) Z(I)" || heard == own, "{heard}");
 }
 
-/// The server that listens.
+/// Returns the index of the server that listens.
 fn listener(world: &World) -> usize {
     let servers = world.workers.iter().flat_map(|worker| &worker.servers);
     let mut listening = servers.filter(|(_, server)| matches!(server.stage, Stage::Listening(_)));
@@ -59,7 +59,7 @@ fn heard(world: &mut World, client: usize) -> String {
     world.callers[client].heard()
 }
 
-/// The worker that a client is on.
+/// Returns the worker of a client.
 fn lane_of(world: &World, client: usize) -> usize {
     let pid = world.callers[client].cancel_key().0;
     let has = |worker: &crate::worker::Worker<crate::driver::memory::MemoryDriver>| {
@@ -69,14 +69,14 @@ fn lane_of(world: &World, client: usize) -> usize {
     world.workers.iter().position(has).unwrap()
 }
 
-/// Channels and clients of all hubs.
+/// Returns the numbers of channels and clients of all hubs.
 fn counts(world: &World) -> (usize, usize) {
     let workers = world.workers.iter();
     let counts = workers.map(|worker| worker.listening.counts());
     counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
 }
 
-/// Payloads and senders of the notifications that have come.
+/// Returns payloads and senders of the notifications that have arrived.
 fn senders(world: &mut World, client: usize) -> Vec<(String, u32)> {
     let caller = &mut world.callers[client];
     let (messages, _) = weir_testkit::reading::messages(caller.new_bytes());
@@ -104,7 +104,7 @@ fn clients_hear_what_is_said_on_their_channels_without_a_server() {
             assert_eq!(heard(&mut world, *client), "A(a: 1)");
         }
         assert_eq!(heard(&mut world, clients[4]), "");
-        // One works for all, one listens for all.
+        // One server runs all queries, one listens for all clients.
         assert_eq!(world.live_servers(), 2);
         assert_eq!(counts(&world), (2, 4));
         for client in clients {
@@ -122,7 +122,7 @@ fn the_extended_protocol_is_answered_message_by_message() {
     let batch = say().parse("", "listen a").bind("", "");
     let batch = batch.describe_portal("").execute("", 0).sync();
     assert_eq!(world.ask(one, &batch), "1 2 n C(LISTEN) Z(I)");
-    // In pieces, and with the next request right behind it.
+    // Byte by byte, and with the next request right behind.
     let next = say().query("select 'x'");
     for byte in batch.iter().chain(&*next) {
         world.callers[other].say(&[*byte]);
@@ -132,7 +132,7 @@ fn the_extended_protocol_is_answered_message_by_message() {
         heard(&mut world, other),
         "1 2 n C(LISTEN) Z(I) T D(x) C(SELECT 1) Z(I)"
     );
-    // As drivers do that prepare everything.
+    // Drivers that prepare every statement do this.
     let prepared = say().parse("s", "listen b").describe_statement("s").sync();
     assert_eq!(world.ask(one, &prepared), "1 t n Z(I)");
     assert_eq!(world.ask(one, &say().run("s").sync()), "2 C(LISTEN) Z(I)");
@@ -149,7 +149,7 @@ fn a_clients_own_notification_comes_back_to_it_before_it_may_go_on() {
     listen(&mut world, client, "a");
     let heard = world.ask(client, &say().query("notify a, 'me'"));
     assert_eq!(heard, "C(NOTIFY) A(a: me) Z(I)");
-    // Also where it does not wait for the answers.
+    // Also for a client that does not wait for the answers.
     let both = say().query("notify a, '1'").query("notify a, '2'");
     let heard = world.ask(client, &both.query("listen b").query("select 'x'"));
     let order =
@@ -183,12 +183,12 @@ fn channels_are_listed_as_if_the_client_had_a_server_of_its_own() {
     );
     let again = world.ask(client, &say().run("s").sync());
     assert_eq!(again, "2 D(a) C(SELECT 1) Z(I)");
-    // Its server forgets them at once.
+    // The server forgets the channels at once.
     let other = world.login();
     assert_eq!(world.ask(other, &question), "T C(SELECT 0) Z(I)");
     assert_eq!(world.ask(client, &say().query("unlisten *")), UNLISTENS);
     assert_eq!(world.ask(client, &question), "T C(SELECT 0) Z(I)");
-    // And keeps nobody.
+    // The query pins no client.
     assert_eq!(world.live_servers(), 2);
 }
 
@@ -259,7 +259,7 @@ fn one_that_stops_hears_what_came_before_and_nothing_after() {
     notify(&mut world, other, "b", "3");
     assert_eq!(heard(&mut world, one), "");
     assert_eq!(counts(&world), (2, 1));
-    // What is on its way belongs to it still.
+    // Notifications in flight still belong to the client.
     listen(&mut world, one, "c");
     world
         .servers
@@ -295,7 +295,7 @@ fn the_listening_server_rests_when_nobody_listens_and_is_used_again() {
     }
     assert_eq!(world.live_servers(), 2);
     assert_eq!(counts(&world), (0, 0));
-    // Idle as any other, it ends as any other.
+    // The idle listening server ends like any other.
     world.advance(Duration::from_secs(601));
     assert_eq!(world.live_servers(), 0);
     listen(&mut world, client, "a");
@@ -348,7 +348,7 @@ fn more_notifications_than_may_wait_end_the_client_with_an_error() {
         "E(FATAL 53400 too many notifications are waiting for this client (listen_queue_size))"
     );
     assert!(world.callers[deaf].is_closed());
-    // Whoever takes them gets all, however many come at once.
+    // A client that reads gets all notifications, however many come at once.
     assert_eq!(heard(&mut world, ears), "A(a: 0) A(a: 1) A(a: 2) A(a: 3)");
     world.ask(mouth, &say().query("begin"));
     for number in 0..50 {
@@ -456,7 +456,7 @@ fn a_worker_that_does_not_keep_up_holds_the_listening_server_back_and_loses_noth
     let total = 400;
     for number in 0..total {
         world.callers[mouth].say(&say().query(&format!("notify a, '{number}'")));
-        // The other worker does nothing at all.
+        // The other worker does not run at all.
         for _ in 0..6 {
             for caller in &mut world.callers {
                 caller.serve();
@@ -484,7 +484,7 @@ fn a_worker_that_does_not_keep_up_holds_the_listening_server_back_and_loses_noth
 fn a_server_that_refuses_is_quoted() {
     let mut world = world(1);
     let client = world.login();
-    // As a hot standby does.
+    // Refuse as a hot standby does.
     lock(&world.catalog).is_standby = true;
     let heard = world.ask(client, &say().query("listen a").query("select 'x'"));
     assert!(
@@ -515,7 +515,7 @@ fn the_end_of_the_listening_server_is_told_to_all_who_listen() {
             assert_eq!(heard(&mut world, client), expected);
             assert!(world.callers[client].is_closed());
         }
-        // The others notice nothing, and whoever listens then is heard.
+        // Other clients notice nothing, and new subscribers get notifications.
         listen(&mut world, third, "a");
         let told = world.ask(third, &say().query("notify a, 'x'"));
         assert_eq!(told, "C(NOTIFY) A(a: x) Z(I)");
@@ -523,7 +523,7 @@ fn the_end_of_the_listening_server_is_told_to_all_who_listen() {
     }
 }
 
-/// The request reaches the next listening server, which nobody would ever tell that its client is gone.
+/// The request reaches the next listening server. No message would ever tell that server that the client is gone.
 #[test]
 fn a_request_on_its_way_when_the_listening_server_ends_leaves_nothing() {
     for first in 0..4 {
@@ -693,7 +693,7 @@ fn a_request_that_comes_while_the_server_is_asked_waits_and_pins_nobody() {
             world.callers[one].receive();
             told.push_str(&heard(&mut world, one));
         }
-        // By now it is asked what the client has left there.
+        // Now the server is asked for the state that the client has left.
         world.servers[0].stalled = true;
         world.callers[one].say(&request);
         world.settle();
@@ -703,7 +703,7 @@ fn a_request_that_comes_while_the_server_is_asked_waits_and_pins_nobody() {
         assert_eq!(heard(&mut world, one), answer);
     }
     assert_eq!(counts(&world), (2, 1));
-    // Its server is free for others.
+    // The client's server is free for others.
     notify(&mut world, other, "b", "x");
     assert_eq!(heard(&mut world, one), "A(b: x)");
 }
@@ -715,7 +715,7 @@ fn a_statement_that_was_prepared_and_flushed_first_pins_nobody() {
     let prepared = say().parse("s", "listen x").describe_statement("s").flush();
     assert_eq!(world.ask(ann, &prepared), "1 t n");
     assert_eq!(world.ask(ann, &say().run("s").sync()), "2 C(LISTEN) Z(I)");
-    // The only server is free, and the channel is heard.
+    // The only server is free, and the client is subscribed.
     notify(&mut world, bob, "x", "to all");
     assert_eq!(heard(&mut world, ann), "A(x: to all)");
 }
@@ -741,7 +741,7 @@ fn a_shutdown_ends_listening_clients_as_idle_ones() {
         heard(&mut world, client),
         "E(FATAL 57P01 pooler is shutting down)"
     );
-    // The worker that listened looks again whether others need it.
+    // The worker with the listening server checks again if other workers need it.
     world.advance(Duration::from_millis(20));
     assert!(world.workers.iter().all(|worker| worker.finished));
 }

@@ -1,6 +1,6 @@
-//! Hazard SEC-40: once a login has begun, nothing but the right proof lets a client in, and nobody becomes somebody
-//! else. Every order of two and of three messages, whole, glued together and cut anywhere, while the exchange goes on
-//! and while keys are being derived.
+//! Hazard SEC-40: once a login has begun, only the right proof lets a client in, and no client becomes another user.
+//! Tests every order of two and of three messages: whole, joined and cut anywhere, during the exchange and while keys
+//! are being derived.
 
 use weir_auth::kdf::{KdfRequest, ScramKeys, derive};
 use weir_auth::md5;
@@ -18,7 +18,7 @@ use crate::driver::memory::End;
 
 const PASSWORD: &str = "pencil";
 
-/// What a client may say, legal or not.
+/// Message that a client may send, legal or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said {
     Bind,
@@ -27,7 +27,7 @@ enum Said {
     CopyData,
     CopyDone,
     CopyFail,
-    /// The right proof without its end.
+    /// Right proof without its last byte.
     Cut,
     Describe,
     Execute,
@@ -36,16 +36,16 @@ enum Said {
     GssEncRequest,
     Parse,
     Query,
-    /// The right proof.
+    /// Right proof.
     Right,
     SaslInitial,
     SslRequest,
-    /// Of another user, whose password is the same.
+    /// Start-up packet of another user with the same password.
     StartupMessage,
     Sync,
     Terminate,
     Unknown,
-    /// A proof, but a wrong one.
+    /// Wrong proof.
     Wrong,
 }
 
@@ -76,7 +76,7 @@ const ALL: [Said; 22] = [
     Wrong,
 ];
 
-/// Both proofs of a client at some point of its exchange.
+/// Right and wrong proof of a client, at its point of the exchange.
 struct Proofs {
     right: Vec<u8>,
     wrong: Vec<u8>,
@@ -119,32 +119,32 @@ impl Said {
     }
 }
 
-/// How the messages arrive.
+/// Segmentation of the messages.
 #[derive(Debug, Clone, Copy)]
 enum Arrival {
-    /// One after the other, each behind the answer to the last.
+    /// Each message after the answer to the last.
     Apart,
-    /// In one segment.
+    /// All messages in one segment.
     Glued,
-    /// In two, cut somewhere.
+    /// Two segments, cut at a random place.
     TwoParts,
 }
 
 const ARRIVALS: [Arrival; 3] = [Arrival::Apart, Arrival::Glued, Arrival::TwoParts];
 
-/// How the client proves itself.
+/// Authentication method of the client, and its point in the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scheme {
     Md5,
     Plain,
-    /// A password that has to be hashed by a helper before it can be compared.
+    /// Password that a helper has to hash before it can be compared.
     PlainByKeys,
     Scram,
-    /// Ahead of the first SCRAM message.
+    /// SCRAM, before the client's first message.
     ScramFirst,
 }
 
-/// A world and what it keeps from login to login.
+/// World, and state kept from login to login.
 struct Stage {
     world: World,
     scheme: Scheme,
@@ -181,7 +181,7 @@ impl Stage {
         }
     }
 
-    /// A client that has got as far as the scheme goes, and its proofs.
+    /// Connects a client and goes as far as the scheme says. Returns the client and its proofs.
     fn begin(&mut self) -> (usize, Proofs) {
         let client = self.world.dial("ann", &[]);
         self.world.settle();
@@ -204,7 +204,7 @@ impl Stage {
                 encode::password(wrong, b"pen").unwrap();
             }
             Scheme::ScramFirst => {
-                // Nothing that is said now is a proof.
+                // No message is a proof yet.
                 encode::sasl_response(right, b"c=biws,r=abcdefgh,p=AAAA").unwrap();
                 wrong.clone_from(right);
             }
@@ -235,13 +235,13 @@ impl Stage {
         (client, proofs)
     }
 
-    /// What all servers have heard.
+    /// Returns the number of servers, and of bytes that they have received.
     fn heard_by_servers(&self) -> (usize, usize) {
         let heard = self.world.servers.iter().map(|server| server.heard);
         (self.world.servers.len(), heard.sum())
     }
 
-    /// One client says this behind its start-up packet, and is or is not let in.
+    /// Sends this sequence after the start-up packet of a client, and checks if the client is let in.
     #[track_caller]
     fn run(&mut self, sequence: &[Said], arrival: Arrival) {
         let before = self.heard_by_servers();
@@ -310,10 +310,10 @@ impl Stage {
         );
         let errors = line.matches("E(FATAL").count();
         match sequence[0] {
-            // The rest of it may not have come.
+            // The message may be incomplete.
             Cut if !caller.is_closed() => assert_eq!(errors, 0, "{}", case()),
             Terminate => assert!(errors == 0 && caller.is_closed(), "{}", case()),
-            // Legal, and then everything but its continuation is not.
+            // Legal at first; then only its continuation is.
             SaslInitial if scheme == Scheme::ScramFirst => assert!(errors <= 1, "{}", case()),
             _ => assert!(errors == 1 && caller.is_closed(), "{}", case()),
         }
@@ -323,7 +323,7 @@ impl Stage {
         self.world.callers[client].leave(End::Orderly);
         self.world.settle();
         if was_in {
-            // Its server may have to be cleaned, or to go.
+            // The client's server may have to be cleaned or closed.
             self.world.advance(std::time::Duration::from_secs(3));
         }
         self.world.callers.clear();
@@ -334,7 +334,7 @@ impl Stage {
     }
 }
 
-/// Every order of two messages in each way to arrive; every order of three in one of them.
+/// Tests every order of two messages with each segmentation, and every order of three with one segmentation.
 fn all_orders(scheme: Scheme) {
     let mut stage = Stage::new(scheme);
     for one in ALL {
@@ -383,7 +383,7 @@ fn sec_40_nothing_that_is_said_while_keys_are_derived_counts_before_they_are() {
 }
 
 impl Stage {
-    /// The first message needs keys; the others come before there are any.
+    /// Sends a first message that needs keys; the others arrive before the keys are derived.
     #[track_caller]
     fn run_while_deriving(&mut self, sequence: &[Said]) {
         let before = self.heard_by_servers();
@@ -416,7 +416,7 @@ fn sec_21_a_client_that_sends_without_end_while_it_waits_is_not_listened_to() {
     stage.world.settle();
     assert!(stage.world.buffered_max() <= 256 * 1024);
     assert!(stage.world.callers[client].unsent() > 0);
-    // Once it may speak, what it said is nonsense.
+    // The messages behind the proof are nonsense once they are read.
     drop(held_up);
     stage.settle();
     assert!(stage.world.callers[client].is_closed());

@@ -1,4 +1,4 @@
-//! What workers count: waits, errors, periods, and that no total falls when a pool is forgotten.
+//! Counters of workers: waits, errors, periods; no total falls when a pool is forgotten.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::driver::memory::End;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What all workers have counted.
+/// Returns the figures of all workers.
 fn figures(world: &World) -> Snapshot {
     let mut all = Snapshot::default();
     for worker in &world.workers {
@@ -19,7 +19,7 @@ fn figures(world: &World) -> Snapshot {
     all
 }
 
-/// Of the only pool.
+/// Returns the figures of the only pool.
 fn pool(world: &World) -> PoolRow {
     let pools = figures(world).pools;
     assert_eq!(pools.len(), 1);
@@ -56,7 +56,7 @@ fn who_gives_up_has_waited_too() {
     world.advance(26 * SECOND);
     let row = pool(&world);
     let waits = &row.times.unwrap().wait - &before;
-    // Five and thirty seconds.
+    // The waits were five and thirty seconds.
     assert_eq!((waits.count(), waits.below(22), waits.below(23)), (2, 0, 1));
     assert!(waits.sum_us() >= 35_000_000, "{}", waits.sum_us());
     let errors = figures(&world).errors;

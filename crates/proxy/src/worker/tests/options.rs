@@ -1,4 +1,4 @@
-//! Options one by one, where one conversation shows what they do, and what a reload does to who is there already.
+//! Options one by one, each shown by one conversation, and the effect of a reload on connected clients.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn max_packet_size_limits_what_a_client_sends() {
             told,
             "E(FATAL 54000 message of 1025 bytes is too long (max_packet_size))"
         );
-        // Later in a batch too, where the client has a server already.
+        // Also later in a batch, when the client has a server already.
         let told = world.ask(small, &[row(), text(1015)].concat());
         assert!(told.contains("E(FATAL 54000"), "{told}");
     }
@@ -82,7 +82,7 @@ fn server_fast_close_ends_sessions_whose_server_leads_elsewhere_now() {
     world.reload(&format!("{lines}{MOVED}"));
     let told = "E(FATAL 57P01 database configuration changed)";
     assert_eq!(world.callers[idle].heard(), told);
-    // In a transaction: not before its end.
+    // Inside of a transaction the error waits for its end.
     assert_eq!(world.ask(busy, &row()), "T D(x) C(SELECT 1) Z(T)");
     let heard = world.ask(busy, &say().query("commit"));
     assert!(heard.contains(told), "{heard}");
@@ -107,7 +107,7 @@ fn clients_of_a_database_that_is_removed_go_when_they_have_finished() {
     let (idle, busy) = (world.login(), world.login());
     assert_eq!(world.ask(idle, &row()), ROW);
     assert!(world.ask(busy, &say().query("begin")).ends_with("Z(T)"));
-    // No entry `*` any more, and none of the name that they gave.
+    // Neither `*` nor the clients' database is configured any more.
     world.reload("; no others\n[databases]\nother = host=10.0.0.1\n");
     let told = "E(FATAL 57P01 database removed)";
     assert_eq!(world.callers[idle].heard(), told);
@@ -233,7 +233,7 @@ fn server_connect_concurrency_bounds_the_logins_at_once() {
     }
 }
 
-/// How many pools are there when nobody has used them for so long.
+/// Number of pools after this many seconds without use.
 fn pools_after(lines: &str, seconds: u64) -> usize {
     let mut world = World::new(
         1,
@@ -266,7 +266,7 @@ fn pools_go_after_pool_idle_timeout_and_those_of_the_fallback_after_autodb_idle_
     assert_eq!(pools_after("autodb_idle_timeout = 0", 20), 1);
 }
 
-/// Whether a name is still known so long after it was resolved, or could not be.
+/// True if the result for a name is still cached this many seconds after the lookup, successful or not.
 fn is_known(name: &str, lines: &str, seconds: u64) -> bool {
     let mut world = World::new(1, &format!("{lines}\n[databases]\nshop = host={name}\n"));
     world.dial("ann", &[]);
@@ -280,7 +280,7 @@ fn names_are_believed_for_dns_max_ttl_and_failures_for_dns_nxdomain_ttl() {
     let lines = "dns_max_ttl = 10\ndns_nxdomain_ttl = 100";
     assert!(is_known("localhost", lines, 9));
     assert!(!is_known("localhost", lines, 11));
-    // RFC 6761, 6.4: no name ends so.
+    // RFC 6761, 6.4: names under `.invalid` do not exist.
     assert!(is_known("no.such.host.invalid", lines, 99));
     assert!(!is_known("no.such.host.invalid", lines, 101));
 }
@@ -319,7 +319,7 @@ fn cancel_requests_per_second_bounds_those_of_one_address() {
         }
         world.cancels.len()
     };
-    // Five times as many may come at once.
+    // The burst is five times the rate.
     assert_eq!(reached(1), 5);
     assert!(reached(0) > 5, "{} without a limit", reached(0));
 }

@@ -1,4 +1,4 @@
-//! What an administrator orders, and what clients see of it.
+//! Orders of an administrator, and their effect on clients.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn order(text: &str) -> Vec<u8> {
     say().query(text).into_bytes()
 }
 
-/// So many rows of 64 KiB.
+/// Returns this many queries for rows of 64 KiB.
 fn many(rows: usize) -> Vec<u8> {
     let value = "x".repeat(65_536);
     let mut messages = say();
@@ -28,7 +28,7 @@ fn many(rows: usize) -> Vec<u8> {
     messages.into_bytes()
 }
 
-/// For one worker and for two, since orders go from one to the others.
+/// Returns a world with one worker and one with two, since orders go from one worker to the others.
 fn worlds() -> [World; 2] {
     [World::new(1, LINES), World::new(2, LINES)]
 }
@@ -195,7 +195,7 @@ fn kill_client_ends_just_that_one_wherever_it_is() {
     let clients: Vec<_> = (0..4).map(|_| world.login()).collect();
     let before = world.ask(console, &order("SHOW"));
     let ids = before.trim_start_matches("C(").trim_end_matches(')');
-    // The console's own comes first, since it came first.
+    // The console's own number is the lowest: it connected first.
     let mut ids: Vec<u64> = ids.split(' ').map(|id| id.parse().unwrap()).collect();
     ids.sort_unstable();
     let killed = world.ask(console, &order(&format!("KILL_CLIENT {}", ids[2])));
@@ -248,7 +248,7 @@ fn reconnect_closes_idle_servers_now_and_wait_close_waits_for_the_others() {
     }
 }
 
-/// The other workers are looked at after a moment.
+/// Sends SUSPEND; the other workers are checked after a moment.
 fn suspend(world: &mut World, console: usize) {
     world.callers[console].say(&order("SUSPEND"));
     world.advance(Duration::from_millis(100));
@@ -309,7 +309,7 @@ fn whoever_takes_nothing_within_suspend_timeout_is_closed() {
     assert_eq!(world.callers[console].heard(), "C(done)");
 }
 
-/// A server that is down is why people pause: afterwards they want no error of before.
+/// Administrators pause because a server is down: afterwards, no error from before may be reported.
 #[test]
 fn what_failed_before_a_pause_is_not_told_after_it() {
     let mut world = World::new(1, LINES);
@@ -323,7 +323,7 @@ fn what_failed_before_a_pause_is_not_told_after_it() {
     assert_eq!(world.callers[client].heard(), ROW);
 }
 
-/// What it has of a message must not become another one with the error behind it.
+/// An error behind part of a message would be read as the rest of that message.
 #[test]
 fn who_is_killed_in_the_middle_of_a_message_is_told_nothing() {
     let mut world = World::new(1, LINES);

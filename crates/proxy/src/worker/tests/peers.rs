@@ -15,7 +15,7 @@ fn world() -> World {
     world
 }
 
-/// A key that this peer gave out, with so many forwards left.
+/// Returns a key that this peer gave out, with this many forwards left.
 fn key_of(peer: u32, left: usize) -> (u32, Vec<u8>) {
     let mut key = vec![9, 8, 7, 0x40];
     let pid = peering::mark(peer, 0x4000_0005, &mut key);

@@ -1,4 +1,4 @@
-//! One connection at the server's end: login, the model of a session, and cancels.
+//! Server's end of one connection: login, the model of a session, and cancels.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,9 +15,9 @@ use weir_wire::startup::{Startup, startup};
 use crate::driver::memory::{End, Peer};
 use crate::global::lock;
 
-/// In the error of every statement that was cancelled.
+/// Error text of every cancelled statement.
 pub(super) const CANCELLED: &str = "canceling statement due to user request";
-/// In the error of every statement that took too long.
+/// Error text of every statement that took too long.
 pub(super) const TIMED_OUT: &str = "canceling statement due to statement timeout";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ enum Stage {
     Up,
 }
 
-/// A cancel request that has reached the server.
+/// Cancel request that has reached the server.
 #[derive(Debug)]
 pub(super) struct CancelCall {
     pub(super) pid: u32,
@@ -36,17 +36,17 @@ pub(super) struct CancelCall {
     pub(super) signalled: bool,
 }
 
-/// What a statement with a parameter answers: rows, by the parameter's value.
+/// Answers to statements with a parameter: rows, by the parameter's value.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
     pub(super) rows: Vec<(&'static str, Vec<Vec<Option<&'static str>>>)>,
-    /// It is refused.
+    /// True if the statement is refused.
     pub(super) fails: bool,
-    /// So is every LISTEN, as on a hot standby.
+    /// True if every LISTEN is refused, as on a hot standby.
     pub(super) is_standby: bool,
-    /// The parameters that were bound.
+    /// Parameters that were bound.
     pub(super) looked_up: Vec<String>,
-    /// The number of the role by now, and the defaults of its sessions.
+    /// Current number of the role; `defaults` are those of its sessions.
     pub(super) role: u32,
     pub(super) defaults: Option<&'static str>,
 }
@@ -54,39 +54,40 @@ pub(super) struct Catalog {
 /// See the module's page.
 #[derive(Debug)]
 pub(super) struct Postgres {
-    /// 0: a connection that carries a cancel request.
+    /// Process number; 0 for a connection that carries a cancel request.
     pub(super) pid: u32,
     pub(super) peer: Peer,
     pub(super) backend: Backend,
-    /// Whose sessions behave as PostgreSQL's, with parameters of the start-up packet; without one, as the shorthand needs.
+    /// Database whose sessions behave as PostgreSQL's, with parameters of the start-up packet. Without one, sessions
+    /// understand the shorthand.
     pub(super) database: Option<Database>,
     stage: Stage,
     inbox: Vec<u8>,
-    /// The message that is being worked on: what a cancel hits.
+    /// Message that is being executed: the target of a cancel.
     running: Option<Vec<u8>>,
-    /// Error that ends the running message instead of its own result.
+    /// Error that ends the running message in place of its result.
     interruption: Option<&'static str>,
     outbox: Vec<u8>,
-    /// Everything it was asked to run.
+    /// Texts that the server was asked to run.
     pub(super) asked: Vec<String>,
-    /// Bytes that it has heard.
+    /// Number of bytes received.
     pub(super) heard: usize,
-    /// What it was told in the start-up packet.
+    /// Parameters of the start-up packet.
     pub(super) parameters: Vec<(String, String)>,
     pub(super) catalog: Arc<Mutex<Catalog>>,
-    /// A statement with a parameter was parsed; the value that was bound.
+    /// Value bound to a parsed statement with a parameter.
     question: Option<String>,
-    /// The number of its role when it logged in.
+    /// Number of the role at login.
     role: u32,
-    /// How often it was asked what a login would find.
+    /// Number of role checks that the server was asked for.
     pub(super) role_checks: u32,
-    /// A cancel has hit a statement here.
+    /// True if a cancel has hit a statement here.
     was_hit: bool,
-    /// It hears, but does nothing.
+    /// True if the server receives, but executes nothing.
     pub(super) stalled: bool,
-    /// What it answers to the next login instead of a welcome: code and text.
+    /// Error for the next login instead of a welcome: code and text.
     pub(super) refusal: Option<(&'static str, &'static str)>,
-    /// Setting that its role may not change any more.
+    /// Setting that the role may not change any more.
     pub(super) denied: Option<&'static str>,
 }
 
@@ -116,24 +117,24 @@ impl Postgres {
         }
     }
 
-    /// One that has received something already.
+    /// Makes a server that has received these bytes already.
     pub(super) fn hearing(pid: u32, peer: Peer, bytes: &[u8]) -> Self {
         let mut server = Self::new(pid, peer);
         server.inbox.extend_from_slice(bytes);
         server
     }
 
-    /// The key for cancels.
+    /// Returns the cancel key.
     pub(super) fn key(&self) -> [u8; 4] {
         (self.pid ^ 0x5a5a_5a5a).to_be_bytes()
     }
 
-    /// Whether the connection exists for PostgreSQL: a session that was not ended by either side.
+    /// True if the connection exists for PostgreSQL: neither side has ended the session.
     pub(super) fn is_alive(&self) -> bool {
         self.stage != Stage::Over && !self.peer.is_over()
     }
 
-    /// Logged in and between two requests of anybody, with nothing on its way.
+    /// True if the server is logged in and between two requests, with nothing in flight.
     pub(super) fn is_at_rest(&self) -> bool {
         self.stage == Stage::Up
             && self.hears_nothing_new()
@@ -142,7 +143,7 @@ impl Postgres {
             && self.backend.is_at_rest()
     }
 
-    /// True if nothing is left to work on but data of a COPY that failed, which PostgreSQL ignores.
+    /// True if no input is left but data of a failed COPY, which PostgreSQL ignores.
     fn hears_nothing_new(&self) -> bool {
         let late = [tag::COPY_DATA, tag::COPY_DONE, tag::COPY_FAIL];
         let is_late = |message: &[u8]| message.first().is_none_or(|first| late.contains(first));
@@ -156,7 +157,7 @@ impl Postgres {
         is_late(rest) && self.running.as_deref().is_none_or(is_late)
     }
 
-    /// Hears, works and speaks as far as it can. True if anything moved.
+    /// Receives, executes and sends as far as possible. True if anything moved.
     pub(super) fn serve(&mut self) -> bool {
         let moves = self.peer.moves();
         let mut moved = self.hear();
@@ -170,9 +171,9 @@ impl Postgres {
         moved | self.speak(usize::MAX) | (self.peer.moves() != moves)
     }
 
-    /// Takes what the worker sent.
+    /// Receives bytes from the worker. True if anything changed.
     pub(super) fn hear(&mut self) -> bool {
-        // A server that does not work fills its buffers and then the worker's.
+        // A stalled server fills its own buffers, then the worker's.
         let room = if self.stalled { 16 } else { usize::MAX };
         let room = room.saturating_sub(self.inbox.len());
         let bytes = self.peer.receive(room);
@@ -187,7 +188,7 @@ impl Postgres {
         !bytes.is_empty()
     }
 
-    /// Begins a message, or finishes the one it has begun.
+    /// Begins a message, or finishes the running one.
     pub(super) fn work(&mut self) -> bool {
         match self.stage {
             Stage::Opening => self.open(),
@@ -247,7 +248,7 @@ impl Postgres {
         encode::ready_for_query(&mut self.outbox, TransactionStatus::Idle).unwrap();
     }
 
-    /// What a login would find, and what its own did.
+    /// Answers a role check: the role that a login would find, and the one of this session.
     fn tell_role(&mut self) {
         self.role_checks += 1;
         let catalog = lock(&self.catalog);
@@ -259,7 +260,7 @@ impl Postgres {
         encode::ready_for_query(&mut self.outbox, TransactionStatus::Idle).unwrap();
     }
 
-    /// The shorthand knows no parameters: a statement with one becomes one without rows.
+    /// Replaces a statement with a parameter by one without rows: the shorthand has no parameters.
     fn questioned(&mut self, message: Vec<u8>) -> Vec<u8> {
         match message[0] {
             tag::QUERY if text(&message).contains("LISTEN ") && lock(&self.catalog).is_standby => {
@@ -297,7 +298,7 @@ impl Postgres {
         }
     }
 
-    /// Rows go in front of the end of the statement.
+    /// Puts the rows of a parameterised statement before its end.
     fn answered(&mut self, sent: Vec<u8>) -> Vec<u8> {
         let Some(value) = self.question.take() else {
             return sent;
@@ -318,8 +319,8 @@ impl Postgres {
         parts.collect::<Vec<_>>().concat()
     }
 
-    /// Clients of the simulator set their own time zones (`Zn` for client n): nobody works with another's, and a query
-    /// that says so finds its own (I-08).
+    /// Checks the time zone of a simulator's client (`Zn` for client n): no statement runs with another client's zone,
+    /// and a query that names its client finds that client's zone (I-08).
     fn check_settings(&self, message: &str) {
         let Some((_, tag)) = message.split_once("row c") else {
             return;
@@ -335,7 +336,7 @@ impl Postgres {
             Some('u') if message.starts_with('Q') => zone == "UTC",
             _ => true,
         };
-        // A client that vanished has no claim: a cancel may have hit what set its zone.
+        // The check does not apply to a vanished client: a cancel may have hit its SET.
         let kept = kept || self.was_hit;
         assert!(
             own && kept,
@@ -344,7 +345,7 @@ impl Postgres {
         );
     }
 
-    /// Sends up to so many bytes as one segment.
+    /// Sends up to `max` bytes as one segment.
     pub(super) fn speak(&mut self, max: usize) -> bool {
         let len = self.outbox.len().min(max);
         let sent = self.peer.send(&self.outbox[..len]);
@@ -357,22 +358,22 @@ impl Postgres {
         sent > 0
     }
 
-    /// What was not sent is never sent.
+    /// Drops the bytes that were not sent.
     pub(super) fn discard_unsent(&mut self) {
         self.outbox.clear();
     }
 
-    /// Bytes that wait to be sent.
+    /// Number of bytes that wait to be sent.
     pub(super) fn unsent(&self) -> usize {
         self.outbox.len()
     }
 
-    /// The signal of a cancel request arrives. True if it hit something.
+    /// Receives the signal of a cancel request. True if it hit a statement.
     pub(super) fn signal(&mut self) -> bool {
         self.strike(CANCELLED)
     }
 
-    /// Makes the running message fail with this text. True if something ran.
+    /// Makes the running message fail with this text. True if a message was running.
     pub(super) fn strike(&mut self, text: &'static str) -> bool {
         if self.stage == Stage::Up && self.backend.is_copying() {
             self.backend.interrupt(&[], text);
@@ -391,7 +392,7 @@ impl Postgres {
         true
     }
 
-    /// Ends the connection: with a last word, or without.
+    /// Ends the connection, with a FATAL error first or without.
     pub(super) fn die(&mut self, last_word: bool, how: End) {
         if last_word {
             let mut word = Vec::new();
@@ -400,7 +401,7 @@ impl Postgres {
                 "57P01",
                 "terminating connection due to administrator command",
             );
-            // A part of it would be none.
+            // The error is sent whole or not at all.
             self.outbox.append(&mut word);
             if self.outbox.len() <= self.peer.room() {
                 self.speak(usize::MAX);
@@ -448,18 +449,18 @@ impl Postgres {
         true
     }
 
-    /// Who it works for.
+    /// Returns the user of the session.
     pub(super) fn user(&self) -> &str {
         self.parameter("user").unwrap_or_default()
     }
 
-    /// What the start-up packet said of a parameter.
+    /// Returns a parameter of the start-up packet.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         let mut found = self.parameters.iter().filter(|(known, _)| known == name);
         found.next().map(|(_, value)| value.as_str())
     }
 
-    /// If this connection carries a cancel request: what it says.
+    /// Returns process number and key, if this connection carries a cancel request.
     pub(super) fn cancel_request(&self) -> Option<(u32, Vec<u8>)> {
         match startup(&self.inbox) {
             Ok(Some((Startup::Cancel(cancel), _))) => Some((cancel.pid, cancel.key.to_vec())),
@@ -468,7 +469,7 @@ impl Postgres {
     }
 }
 
-/// Weir's question of its own, which is not for the model.
+/// True for Weir's own role check, which the model does not answer.
 fn is_role_check(message: &[u8]) -> bool {
     message.starts_with(b"Q") && text(message).contains("Weir: role_check_delay")
 }

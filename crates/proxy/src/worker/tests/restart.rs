@@ -1,4 +1,4 @@
-//! PostgreSQL restarts: who waits, who fails, and with whose words.
+//! Restart of PostgreSQL: which clients wait, which fail, and with which error.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn row() -> Vec<u8> {
     say().query("row x").into_bytes()
 }
 
-/// Whether any client was told that PostgreSQL takes no connection for now.
+/// True if any client was told that PostgreSQL takes no connection for now.
 fn somebody_heard_57p03(world: &World) -> bool {
     let told = |got: &[u8]| got.windows(5).any(|code| code == b"57P03");
     world.callers.iter().any(|caller| told(&caller.got))
@@ -26,7 +26,7 @@ fn nobody_who_comes_while_postgresql_starts_up_is_told_so() {
     world.host = Host::Refuses;
     world.servers[0].die(true, End::Orderly);
     world.settle();
-    // Nobody listens at its address: that is told.
+    // Connections are refused, and the client is told.
     assert!(world.ask(before, &row()).contains("FATAL 08001"));
     // The postmaster is there again, and recovers. Some client's login finds that out.
     world.host = Host::Rejects("57P03");
@@ -77,7 +77,7 @@ fn a_wait_for_a_server_that_starts_up_ends_with_the_servers_words() {
     );
     let got = String::from_utf8_lossy(&world.callers[client].got);
     assert!(got.contains("Dserver login failed: FATAL not now"), "{got}");
-    // Once a login has succeeded, that is not why anybody waits.
+    // After a successful login, that is no reason for waiting any more.
     world.host = Host::Accepts;
     world.advance(Duration::from_secs(3));
     let (holder, waiter) = (world.login(), world.login());

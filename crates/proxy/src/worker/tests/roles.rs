@@ -18,7 +18,7 @@ fn checks(world: &World) -> u32 {
     world.servers.iter().map(|server| server.role_checks).sum()
 }
 
-/// How many servers have answered a client.
+/// Number of servers that have run a client's query.
 fn used(world: &World) -> usize {
     let asked = |asked: &Vec<String>| asked.iter().any(|sql| sql == "row x");
     let servers = world.servers.iter();
@@ -44,7 +44,7 @@ fn a_new_client_gets_a_server_with_the_defaults_of_today() {
             ["row x"],
             "it served nobody any more"
         );
-        // It is the same for everybody from now on, and stays so.
+        // From now on all clients see the same, and keep seeing it.
         for client in [before, after] {
             assert_eq!(world.ask(client, &row()), ROW);
         }

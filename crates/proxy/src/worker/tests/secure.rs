@@ -1,5 +1,5 @@
-//! TLS on both hops, as far as a worker decides: what comes before the handshake, while helpers have it, and behind it.
-//! Nothing is sealed in memory, so what follows a handshake is as good as opened.
+//! TLS of connections to clients and to servers, as far as a worker decides: bytes before the handshake, while helpers
+//! run it, and after it. The memory driver seals nothing, so bytes after a handshake are plain.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -22,7 +22,7 @@ use crate::worker::slots::{Phase, Stage};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A key and its certificate, in files that stay for the whole run.
+/// Key and certificate, in files that stay for the whole run.
 static FILES: LazyLock<(PathBuf, PathBuf)> = LazyLock::new(|| {
     // Beside the test's own binary.
     let directory = std::env::current_exe().unwrap();
@@ -40,7 +40,7 @@ static FILES: LazyLock<(PathBuf, PathBuf)> = LazyLock::new(|| {
     (write("key", key.serialize_pem()), write("crt", certificate))
 });
 
-/// A server's TLS settings with that certificate.
+/// TLS settings of a server with that certificate.
 pub(super) static CONFIG: LazyLock<Arc<ServerConfig>> = LazyLock::new(|| {
     let (key, certificate) = &*FILES;
     let listener = Listener::build(&ListenerOptions {
@@ -56,7 +56,7 @@ fn restrict(path: &Path) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-/// A world that offers TLS to clients, and speaks none to servers.
+/// Returns a world that offers TLS to clients, and uses none to servers.
 fn offering(lines: &str) -> World {
     let (key, certificate) = &*FILES;
     World::new(
@@ -83,19 +83,19 @@ fn startup() -> Vec<u8> {
     bytes
 }
 
-/// The client's side of a handshake that verifies nothing.
+/// Returns the client's side of a handshake that verifies nothing.
 fn connecting(is_direct: bool) -> Handshake {
     let connector = Connector::build(&ConnectorOptions::new(Verify::None)).unwrap();
     let name = connector.server_name("db.example").unwrap();
     Handshake::connect(connector.config, name, is_direct).unwrap()
 }
 
-/// The server's side.
+/// Returns the server's side of a handshake.
 fn accepting(is_direct: bool) -> Handshake {
     Handshake::accept(Arc::clone(&CONFIG), is_direct).unwrap()
 }
 
-/// One step of a handshake that succeeds.
+/// Advances a handshake by a step that must succeed.
 #[track_caller]
 fn step(handshake: Handshake, input: &[u8]) -> (Result<Handshake, Box<Session>>, Vec<u8>) {
     let advanced = handshake.advance(input);
@@ -111,13 +111,13 @@ fn step(handshake: Handshake, input: &[u8]) -> (Result<Handshake, Box<Session>>,
 
 // === clients ===
 
-/// What a client got since it was last asked, as it is.
+/// Takes the bytes that a client received since the last call.
 fn got(world: &mut World, client: usize) -> Vec<u8> {
     world.callers[client].hear_again();
     std::mem::take(&mut world.callers[client].got)
 }
 
-/// A client in the middle of its handshake: the server's flight has come.
+/// Returns a client in the middle of its handshake: the server's flight has arrived.
 fn half_way(world: &mut World, is_direct: bool) -> (usize, Handshake, Vec<u8>) {
     let client = world.connect();
     if !is_direct {
@@ -133,7 +133,7 @@ fn half_way(world: &mut World, is_direct: bool) -> (usize, Handshake, Vec<u8>) {
     (client, handshake.ok().unwrap(), flight)
 }
 
-/// A client whose handshake is done, and its session.
+/// Returns a client whose handshake is done, and its session.
 fn secured(world: &mut World, is_direct: bool) -> (usize, Box<Session>) {
     let (client, handshake, flight) = half_way(world, is_direct);
     let (done, last) = step(handshake, &flight);
@@ -291,7 +291,7 @@ fn sec_21_a_handshake_that_is_none_costs_its_connection_and_nothing_else() {
         assert_eq!(world.servers.len(), 0);
         world.check_empty();
     }
-    // A record that is never finished: no more than it may have is kept.
+    // A record that is never finished: the buffer stays within its limit.
     let mut world = offering("");
     let client = world.connect();
     world.callers[client].say(head);
@@ -316,7 +316,7 @@ fn cor_01_a_letter_about_a_client_that_has_left_concerns_nobody_else() {
             world.callers[*client].say(&hello);
             world.settle();
         }
-        // Both are with a helper; the first leaves, and its place goes to a third.
+        // Helpers have both handshakes. The first client leaves, and a third takes its place.
         world.callers[clients[0]].leave(how);
         world.settle();
         let third = world.connect();
@@ -348,7 +348,7 @@ fn cor_01_a_letter_about_a_client_that_has_left_concerns_nobody_else() {
 
 // === servers ===
 
-/// A world whose only server connection has just been made, and what it says first.
+/// Returns a world whose only server connection has just been made, and the first bytes sent on it.
 fn connecting_to_server(sslmode: &str, more: &str) -> (World, usize, Peer, Vec<u8>) {
     let lines = format!(
         "server_tls_sslmode = {sslmode}\nserver_login_retry = 1\nquery_wait_notify = 0\n{more}"
@@ -364,7 +364,7 @@ fn connecting_to_server(sslmode: &str, more: &str) -> (World, usize, Peer, Vec<u
     (world, client, peer, first)
 }
 
-/// What a worker does with a server's answer to its request for TLS.
+/// Returns the worker's reaction to a server's answer to SSLRequest.
 fn after_answer(sslmode: &str, answer: &[u8], end: Option<End>) -> &'static str {
     let (mut world, client, peer, first) = connecting_to_server(sslmode, "");
     let outcome = if first == ssl_request() {
@@ -389,7 +389,7 @@ fn after_answer(sslmode: &str, answer: &[u8], end: Option<End>) -> &'static str 
         assert!(is_startup(&first), "{first:?}");
         "plain at once"
     };
-    // SEC-03: what came unprotected is not shown to anybody.
+    // SEC-03: unprotected bytes are not shown to any client.
     world.advance(Duration::from_millis(100));
     let heard = world.callers[client].heard();
     assert!(!heard.contains("secret"), "{heard}");
@@ -441,7 +441,7 @@ fn sec_05_what_follows_each_answer_to_a_request_for_tls() {
             b"\0",
             b"R\0\0\0\x08\0\0\0\0",
             b"HTTP/1.1 400 secret",
-            // SEC-02: whatever comes with the answer came from anybody.
+            // SEC-02: bytes that come with the answer may be injected.
             b"SR\0\0\0\x08\0\0\0\0Z\0\0\0\x05I",
             b"S\x16\x03\x03",
             b"NR\0\0\0\x08\0\0\0\0Z\0\0\0\x05I",
@@ -479,7 +479,7 @@ fn a_server_is_logged_in_to_behind_its_handshake_only() {
             let mut servers = world.workers[0].servers.iter();
             servers.any(|(_, it)| matches!(it.stage, Stage::Login(_)))
         });
-        // The end of the handshake, and behind it, as good as sealed, the start-up packet.
+        // The end of the handshake; behind it, as if sealed, the start-up packet.
         let at = rest.len() - startup_len(&rest);
         let (done, last) = step(handshake.ok().unwrap(), &rest[..at]);
         assert!(done.is_err() && last.is_empty());
@@ -494,12 +494,12 @@ fn a_server_is_logged_in_to_behind_its_handshake_only() {
     }
 }
 
-/// Whether bytes begin with a start-up packet of protocol 3.
+/// True if bytes begin with a start-up packet of protocol 3.
 fn is_startup(bytes: &[u8]) -> bool {
     bytes.get(4..7) == Some(&[0, 3, 0])
 }
 
-/// How long the start-up packet at the end of some bytes is.
+/// Returns the length of the start-up packet at the end of `bytes`.
 fn startup_len(bytes: &[u8]) -> usize {
     let fits = |at: &usize| {
         let len = bytes[*at..].first_chunk().copied().map(u32::from_be_bytes);

@@ -1,4 +1,4 @@
-//! Pools that find their own size: the limit is exact, the stall valve opens in time, and what is off does nothing.
+//! Pools that find their own size: the limit is exact, the stall valve opens in time, and `off` does nothing.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::driver::memory::End;
 
 const AUTO: &str = "default_pool_size = auto\nquery_wait_notify = 0\nserver_idle_timeout = 0";
 
-/// The pool's row.
+/// Returns the row of the only pool.
 fn row(world: &World) -> weir_stats::SizingRow {
     let mut rows = world.global.sizings(world.now());
     assert_eq!(rows.len(), 1);
@@ -45,7 +45,7 @@ fn a_stalled_pool_moves_again_within_a_second() {
             // Each waits for its application, which waits for the answer to its second connection.
             assert_eq!(world.ask(*holder, &say().query("begin")), "C(BEGIN) Z(T)");
         }
-        // Long enough for the quiet start to be over.
+        // The quiet start is over by then.
         world.advance(Duration::from_secs(6));
         assert_eq!(world.ask(saviour, &say().query("row x")), "");
         world.advance(Duration::from_secs(1));
@@ -135,11 +135,11 @@ fn it_keeps_still_while_logins_fail_and_for_a_while_after_the_last_one() {
     world.advance(Duration::from_secs(6));
     world.ask(clients[0], &say().query("begin"));
     world.host = Host::Refuses;
-    // Needs a second server.
+    // This query needs a second server.
     world.ask(clients[1], &say().query("row x"));
     world.advance(Duration::from_millis(200));
     assert_eq!(row(&world).state, "logins to the host fail");
-    // Nobody needs it any more: what failed once is no reason for ever.
+    // No client needs it any more: an old failure does not hold the size for ever.
     world.ask(clients[0], &say().query("commit"));
     world.advance(Duration::from_secs(8));
     assert_ne!(row(&world).state, "logins to the host fail");

@@ -1,4 +1,4 @@
-//! Hazard SEC-67: failed logins cost their source time, and nobody else anything.
+//! Hazard SEC-67: failed logins delay their source, and no other client.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn world(lines: &str) -> World {
     World::with_users(&lines, "\"ann\" \"pencil\"\n\"bob\" \"crayon\"\n")
 }
 
-/// A client that has sent its password.
+/// Returns a client that has sent its password.
 fn attempt(world: &mut World, from: &str, password: &str) -> usize {
     let client = world.dial_from(from, "ann", &[]);
     world.settle();
@@ -37,7 +37,7 @@ fn attempt(world: &mut World, from: &str, password: &str) -> usize {
     client
 }
 
-/// What comes of it at once: let in, an error, or nothing.
+/// Returns the immediate outcome of a login: let in, an error, or nothing.
 fn outcome(world: &mut World, from: &str, password: &str) -> String {
     let client = attempt(world, from, password);
     let heard = world.callers[client].heard();
@@ -53,7 +53,7 @@ fn outcome(world: &mut World, from: &str, password: &str) -> String {
 fn sec_67_a_refusal_is_told_after_a_while_and_to_its_source_only() {
     let mut world = world("auth_failure_delay = 0.25");
     let slow = attempt(&mut world, HERE, "wrong");
-    // Whoever comes from elsewhere, or knows the password, does not wait.
+    // A client from another address, or with the right password, does not wait.
     assert_eq!(outcome(&mut world, THERE, "pencil"), "in");
     assert_eq!(outcome(&mut world, HERE, "pencil"), "in");
     world.advance(249 * MS);
@@ -78,7 +78,7 @@ fn sec_67_the_delay_grows_for_a_source_that_fails_again_and_again() {
         assert_eq!(told_at, world.now().plus(delay * MS));
         assert_eq!(outcome(&mut world, THERE, "pencil"), "in");
     }
-    // With time all is forgiven.
+    // Failures are forgotten with time.
     world.advance(Duration::from_secs(60));
     attempt(&mut world, HERE, "wrong");
     let deadline = world.workers[0].timers.next().unwrap();
@@ -106,13 +106,13 @@ fn sec_67_after_too_many_failures_a_source_is_not_checked_any_more() {
         assert_eq!(outcome(&mut world, HERE, "wrong"), FAILED);
     }
     assert_eq!(outcome(&mut world, HERE, "wrong"), TOO_MANY);
-    // Not even whether the password is right can be learnt.
+    // The answer does not reveal if the password is right.
     assert_eq!(outcome(&mut world, HERE, "pencil"), TOO_MANY);
-    // The same address in its other form.
+    // IPv4-mapped form of the address.
     assert_eq!(outcome(&mut world, "::ffff:192.0.2.1", "pencil"), TOO_MANY);
     assert_eq!(outcome(&mut world, THERE, "pencil"), "in");
     assert_eq!(outcome(&mut world, THERE, "wrong"), FAILED);
-    // One more every twenty seconds.
+    // One more attempt is allowed every twenty seconds.
     world.advance(Duration::from_secs(19));
     assert_eq!(outcome(&mut world, HERE, "pencil"), TOO_MANY);
     world.advance(Duration::from_secs(1));
@@ -185,7 +185,7 @@ fn sec_67_a_refusal_that_waits_takes_nobodys_place() {
     assert_eq!(world.global.clients.used(), 0);
     let client = attempt(&mut world, THERE, "pencil");
     assert!(world.callers[client].heard().ends_with("Z(I)"));
-    // It is one place nevertheless.
+    // The client takes one place nevertheless.
     let third = world.dial_from(THERE, "ann", &[]);
     world.settle();
     let full = "E(FATAL 53300 no more connections allowed (max_client_conn))";
@@ -225,7 +225,7 @@ fn sec_07_a_login_that_stalls_anywhere_is_ended_by_its_one_deadline() {
         let mut world = world("client_login_timeout = 2");
         let client = world.connect_from(HERE);
         world.callers[client].say(&bytes[..said]);
-        // A byte now and then does not help.
+        // A byte now and then does not extend the deadline.
         for byte in bytes[said..].chunks(1).take(19) {
             world.callers[client].say(byte);
             world.advance(100 * MS);
@@ -275,7 +275,7 @@ fn sec_67_the_limit_holds_for_attempts_whose_keys_are_derived_at_the_same_time()
     assert_eq!(heard.iter().filter(|heard| *heard == TOO_MANY).count(), 17);
 }
 
-/// A client of a user whom nobody knows, up to its proof; that is what comes second.
+/// Runs SCRAM for an unknown user up to the proof. Returns the client, and the proof to send.
 fn scram_to_the_end(world: &mut World, seed: u8) -> (usize, Vec<u8>) {
     let client = world.dial_from(HERE, "nobody", &[]);
     let nonce = Nonce::from_random([seed; 18]);
@@ -311,7 +311,7 @@ fn sec_67_a_failure_counts_before_the_keys_that_hide_it_are_derived() {
     let failed = clients
         .iter()
         .filter(|(client, _)| world.callers[*client].heard() == SASL_FAILED);
-    // Told as ever, and counted once.
+    // The errors are as always, and each failure is counted once.
     assert_eq!(failed.count(), 3);
     world.advance(Duration::from_secs(20));
     let (client, proof) = scram_to_the_end(&mut world, 99);

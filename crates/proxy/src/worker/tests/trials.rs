@@ -1,4 +1,5 @@
-//! Clients that have inserted for the first time: they keep their server for a moment, to read what a sequence gave them.
+//! Trials of clients that have inserted for the first time: they keep their server for a moment, to read the value of a
+//! sequence.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ const INSERT: &str = "INSERT INTO public.sink VALUES ('x')";
 const DONE: &str = "C(INSERT 0 1) Z(I)";
 const SEEN: &str = "D(y) C(SELECT 1) Z(I)";
 
-/// Two clients, the first of which has inserted while the second waits.
+/// Returns two clients; the first has inserted while the second waits.
 fn waiting() -> (World, usize, usize) {
     let mut world = World::new(1, ONE_SERVER);
     let (one, other) = (world.login(), world.login());
@@ -25,7 +26,7 @@ fn a_client_on_trial_keeps_its_server_for_its_next_request() {
     let (mut world, one, other) = waiting();
     assert!(world.ask(one, &say().query("SELECT 'z'")).contains("D(z)"));
     assert!(world.callers[other].heard().contains("D(y)"));
-    // It did not read: that is that.
+    // The client did not read, so it gets no further trial.
     assert_eq!(world.ask(one, &say().query(INSERT)), DONE);
     assert!(world.ask(other, &say().query("SELECT 'y'")).contains(SEEN));
     world.check();

@@ -1,5 +1,5 @@
-//! Bytes that are still on the way although everything is answered: the server is not free before the last of them.
-//! The data of a COPY that has failed is such a case, and a notice behind the last answer.
+//! Bytes that are still in flight although every request is answered: the server is not free before the last of them.
+//! Examples are the data of a failed COPY, and a notice after the last answer.
 
 use weir_testkit::say::say;
 use weir_wire::backend::TransactionStatus;
@@ -7,11 +7,11 @@ use weir_wire::encode;
 
 use super::world::World;
 
-/// Room in each connection: far less than what is sent.
+/// Capacity of each connection, in bytes: far less than the tests send.
 const ROOM: usize = 4096;
 const SETUP: &str = "default_pool_size = 1\nquery_wait_notify = 0";
 
-/// The server's last words about a COPY that failed.
+/// Returns the server's answer to a COPY that failed.
 fn failed() -> Vec<u8> {
     let mut said = Vec::new();
     let fields = [
@@ -25,12 +25,12 @@ fn failed() -> Vec<u8> {
     said
 }
 
-/// A client whose COPY has begun on the only server, which reads no further.
+/// Returns a client whose COPY has begun on the only server, which reads no further, and a second client.
 fn copying(lines: &str, copy: &str) -> (World, usize, usize) {
     let mut world = World::with_room(1, &format!("{SETUP}\n{lines}"), ROOM);
     let (one, other) = (world.login(), world.login());
     if lines.contains("track") {
-        // Now it would rather keep its server.
+        // After this the client has a reason to keep its server.
         let sql = "INSERT INTO public.sink VALUES ('x')";
         assert_eq!(world.ask(one, &say().query(sql)), "C(INSERT 0 1) Z(I)");
     }
@@ -40,13 +40,13 @@ fn copying(lines: &str, copy: &str) -> (World, usize, usize) {
     (world, one, other)
 }
 
-/// Clients that wait for a server.
+/// Number of clients that wait for a server.
 fn waiting(world: &World) -> usize {
     let pools = world.workers[0].pools.iter();
     pools.map(|(_, pool)| pool.shard.waiting()).sum()
 }
 
-/// Reads, in the server's place, everything that is on the way to it.
+/// Reads, in place of the server, all bytes in flight to it.
 fn hear_out(world: &mut World) -> Vec<u8> {
     let mut read = Vec::new();
     loop {
@@ -60,7 +60,7 @@ fn hear_out(world: &mut World) -> Vec<u8> {
     }
 }
 
-/// Says that the COPY has failed, and lets the other client ask: it has to wait. Then the rest is read.
+/// Sends the error of the COPY, and lets the other client send a query, which has to wait. Then reads the rest.
 #[track_caller]
 fn stays(world: &mut World, one: usize, other: usize, rest: &[u8]) {
     let sent = world.servers[0].peer.send(&failed());

@@ -1,4 +1,4 @@
-//! The online upgrade between the workers of two processes: who moves, with what, and who stays how long.
+//! Online upgrade between the workers of two processes: which clients move, with which state, and how long others stay.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::driver::memory::End;
 const LINES: &str =
     "session_state = track\nmax_prepared_statements = 20\ndefault_pool_size = 2\ndrain_timeout = 5";
 
-/// A world whose servers behave as PostgreSQL.
+/// Returns a world whose servers behave as PostgreSQL.
 fn world() -> World {
     let mut world = World::new(2, LINES);
     world.database = Some(Database::default());
@@ -24,7 +24,7 @@ fn upgraded(world: &mut World) {
     world.settle();
 }
 
-/// A client asks, and its server works on that until [`resume`].
+/// Sends a query, which its server executes only after [`resume`].
 fn ask_and_stall(world: &mut World, client: usize, sql: &str) {
     for server in &mut world.servers {
         server.stalled = true;
@@ -92,7 +92,7 @@ fn a_client_in_a_transaction_stays_until_drain_timeout() {
     assert_eq!(row, "T D(x) C(SELECT 1) Z(I)");
 }
 
-/// What it had from the sequence was lost with the server that it kept for a moment.
+/// The client's value of the sequence was lost with the server that it had kept for a moment.
 #[test]
 fn a_client_that_has_used_a_sequence_moves_when_it_has_no_server() {
     let mut world = world();

@@ -1,4 +1,4 @@
-//! Clients and servers that go away at any byte: who hears of it, and that the books balance afterwards.
+//! Clients and servers that disconnect at any byte: which errors follow, and that all counts balance afterwards.
 
 use std::time::Duration;
 
@@ -9,14 +9,15 @@ use crate::driver::memory::End;
 
 const HOWS: [End; 2] = [End::Orderly, End::Reset];
 
-/// A conversation in three requests, each of another kind.
+/// Returns a conversation of three requests, each of another kind.
 fn talk() -> Say {
     let simple = say().query("begin;rows 2 a");
     let extended = simple.parse("s", "row b").run("s").sync().query("copy in");
     extended.copy_data("line").copy_done().query("commit")
 }
 
-/// Another client gets a clean server within the time that cleaning may take, and nothing is left of the first.
+/// Checks that another client gets a clean server within the time for cleaning, and that nothing of the first client is
+/// left.
 fn is_as_new(world: &mut World) {
     world.advance(Duration::from_secs(3));
     world.host = super::world::Host::Accepts;
@@ -77,7 +78,7 @@ fn a_client_vanishes_at_every_byte_of_its_login() {
     }
 }
 
-/// The server of a client that sent `said` ends after so many bytes of its replies; what the client heard.
+/// Ends the server of a client that sent `said` after `cut` bytes of its replies. Returns what the client received.
 fn cut_off(said: &[u8], cut: usize, how: End, last_word: bool) -> (World, usize, String) {
     let mut world = World::new(1, "default_pool_size = 1");
     let client = world.login();
@@ -108,7 +109,7 @@ fn cor_21_a_server_vanishes_at_every_byte_of_its_replies() {
                 "its transaction is lost: {heard}"
             );
             let errors = heard.matches("FATAL 08006").count();
-            // In the middle of a row there is no place for an error: the end says it.
+            // An error cannot be sent in the middle of a row: the connection just ends.
             assert!(errors == 1 || heard.contains("bytes"), "at {cut}: {heard}");
             let before = heard.split(" E(").next().unwrap();
             let before = before.split(" +").next().unwrap();
@@ -176,7 +177,8 @@ fn a_server_that_talks_nonsense_costs_its_client_one_error() {
     assert_eq!(heard.matches("FATAL 08006").count(), 1, "{heard}");
 }
 
-/// A pool of one whose server works on `do it` for a client that then says Terminate; the world and who waits next.
+/// Runs `do it` on the only server for a client that then sends Terminate. Returns the world and the client that waits
+/// next.
 fn left_at_work(after: Duration) -> (World, usize) {
     let mut world = World::new(1, "default_pool_size = 1");
     world.cancels_at_once = false;
@@ -222,7 +224,7 @@ fn work_that_runs_on_after_a_terminate_is_cancelled_in_time() {
     assert_eq!(world.live_servers(), 1, "cancelled, not closed");
 }
 
-/// The cancel hit BEGIN, and the INSERT behind it was committed.
+/// Guards against a cancel that hits BEGIN while the INSERT behind it is committed.
 #[test]
 fn work_that_more_was_asked_behind_is_not_cancelled() {
     let mut world = World::new(1, "default_pool_size = 1");

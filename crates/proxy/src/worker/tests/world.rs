@@ -1,4 +1,4 @@
-//! A world of workers, clients and servers in which nothing moves unless a test says so.
+//! World of workers, clients and servers in which nothing moves unless a test says so.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -36,27 +36,27 @@ use protected::Helpers;
 pub(super) use protected::Protecting;
 use upgrade::{Predecessor, staff};
 
-/// Room in every connection unless a test wants little.
+/// Default capacity of a connection, in bytes.
 const ROOM: usize = 1 << 20;
-/// In lines whose TLS is the record layer without cryptography.
+/// Marker in configuration lines whose TLS is the record layer without cryptography.
 pub(super) const STAND_IN: &str = "; stand-in of TLS";
-/// Longer than any helper computes.
+/// Longest wait for a helper.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One client: everything it got, and what it has still to send.
+/// Client of a test: all bytes it received, and bytes still to be sent.
 #[derive(Debug)]
 pub(super) struct Caller {
     pub(super) peer: Peer,
     pub(super) got: Vec<u8>,
     seen: usize,
     unsent: Vec<u8>,
-    /// It does not read.
+    /// True if the client does not read.
     pub(super) deaf: bool,
     pub(super) left: bool,
 }
 
 impl Caller {
-    /// Sends what fits and receives what has come.
+    /// Sends as much as fits, and receives.
     pub(super) fn serve(&mut self) -> bool {
         if self.left {
             return false;
@@ -70,13 +70,13 @@ impl Caller {
         moved || self.peer.moves() != moves
     }
 
-    /// Sends up to so many bytes as one segment.
+    /// Sends up to `max` bytes as one segment.
     pub(super) fn send_some(&mut self, max: usize) {
         let sent = self.peer.send(&self.unsent[..max.min(self.unsent.len())]);
         self.unsent.drain(..sent);
     }
 
-    /// Takes what has come.
+    /// Receives the bytes that have arrived.
     pub(super) fn receive(&mut self) {
         if !self.deaf && !self.left {
             self.got.extend(self.peer.receive(usize::MAX));
@@ -91,36 +91,36 @@ impl Caller {
         self.unsent.len()
     }
 
-    /// Whether Weir has closed the connection.
+    /// True if Weir has closed the connection.
     pub(super) fn is_closed(&self) -> bool {
         self.peer.is_over()
     }
 
-    /// What it got since the last call, in a line.
+    /// Returns an outline of the messages received since the last call.
     pub(super) fn heard(&mut self) -> String {
         let line = outline(&self.got[self.seen..]);
         self.seen = self.got.len();
         line
     }
 
-    /// The same as it came.
+    /// Returns the bytes received since the last call.
     pub(super) fn new_bytes(&mut self) -> &[u8] {
         let seen = std::mem::replace(&mut self.seen, self.got.len());
         &self.got[seen..]
     }
 
-    /// The next line begins with the first thing it got.
+    /// Makes the next outline begin with the first byte received.
     pub(super) fn hear_again(&mut self) {
         self.seen = 0;
     }
 
-    /// Goes away.
+    /// Disconnects the client.
     pub(super) fn leave(&mut self, how: End) {
         self.left = true;
         self.peer.end(how);
     }
 
-    /// Process id and key for cancels.
+    /// Returns process number and cancel key.
     pub(super) fn cancel_key(&self) -> (u32, Vec<u8>) {
         let (found, _) = messages(&self.got);
         let data = found.iter().find(|message| message.tag == b'K').unwrap();
@@ -129,14 +129,14 @@ impl Caller {
     }
 }
 
-/// What answers a connection that a worker asks for.
+/// Reaction of the host to a connection from a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Host {
     Accepts,
     Refuses,
-    /// It does not answer at all.
+    /// No answer at all.
     Silent,
-    /// It answers, and refuses the login with this code.
+    /// Connection accepted, login refused with this SQLSTATE.
     Rejects(&'static str),
 }
 
@@ -149,23 +149,23 @@ pub(super) struct World {
     pub(super) servers: Vec<Postgres>,
     pub(super) unanswered: Vec<Peer>,
     pub(super) cancels: Vec<CancelCall>,
-    /// Cancel requests are signalled, and their connections closed, as soon as they come.
+    /// True if cancel requests are signalled, and their connections closed, as soon as they arrive.
     pub(super) cancels_at_once: bool,
     pub(super) host: Host,
-    /// What servers that behave as PostgreSQL share.
+    /// Database shared by servers that behave as PostgreSQL.
     pub(super) database: Option<Database>,
-    /// What servers find when they are asked about users.
+    /// Answers of servers to queries about users.
     pub(super) catalog: Arc<Mutex<Catalog>>,
-    /// Rings when a helper has written a letter.
+    /// Wakes when a helper has sent a mailbox message.
     bell: mio::Poll,
-    /// The process before this one; its workers stand behind ours.
+    /// Previous process; its workers stand behind ours.
     predecessor: Option<Predecessor>,
     room: usize,
     buffer: Vec<u8>,
     pids: u32,
-    /// Helpers of handshakes, where these are not TLS's own.
+    /// Helpers for handshakes of the stand-in.
     helpers: Helpers,
-    /// How peers protect their ends, if they do.
+    /// Protection of the peers' ends, if there is any.
     pub(super) protecting: Option<Protecting>,
 }
 
@@ -187,7 +187,7 @@ fn said(text: &str) -> Vec<u8> {
     message
 }
 
-/// A console that knows orders, and answers with how they went; anything else gets the numbers of all clients.
+/// Console that understands orders, and answers with their outcome. Any other text returns the numbers of all clients.
 struct Orders;
 
 impl Conversation for Orders {
@@ -229,28 +229,28 @@ impl Conversation for Orders {
 }
 
 impl World {
-    /// Workers with these lines in the global section of the configuration.
+    /// Makes workers with these lines in the global section of the configuration.
     pub(super) fn new(lanes: usize, lines: &str) -> Self {
         Self::with_room(lanes, lines, ROOM)
     }
 
-    /// The same, with so much room in every connection.
+    /// Makes such workers with this capacity of every connection, in bytes.
     pub(super) fn with_room(lanes: usize, lines: &str, room: usize) -> Self {
         Self::made(lanes, lines, room, "\"ann\" \"\"\n\"bob\" \"\"\n")
     }
 
-    /// One worker, with these lines in the auth_file.
+    /// Makes one worker, with these lines in the auth_file.
     pub(super) fn with_users(lines: &str, users: &str) -> Self {
         Self::made(1, lines, ROOM, users)
     }
 
-    /// Another configuration in force, made from these lines as the first one.
+    /// Puts another configuration in force, made from these lines like the first.
     pub(super) fn reload(&mut self, lines: &str) {
         self.reload_unsettled(lines);
         self.settle();
     }
 
-    /// The same, before any worker knows of it.
+    /// Puts another configuration in force before any worker knows of it.
     pub(super) fn reload_unsettled(&self, lines: &str) {
         let before = self.global.settled();
         let setup = setup(lines, "\"ann\" \"\"\n\"bob\" \"\"\n");
@@ -290,12 +290,12 @@ impl World {
 
     // --- clients ---
 
-    /// A client connects; it has said nothing yet.
+    /// Connects a client, which sends nothing yet.
     pub(super) fn connect(&mut self) -> usize {
         self.connect_from("")
     }
 
-    /// The same from this address.
+    /// Connects a client from this address.
     pub(super) fn connect_from(&mut self, address: &str) -> usize {
         let (stream, peer) = Peer::pair(self.room);
         self.workers[0].driver.arrive(Accepted {
@@ -320,12 +320,12 @@ impl World {
         self.callers.len() - 1
     }
 
-    /// Connects and sends a start-up packet.
+    /// Connects a client that sends a start-up packet.
     pub(super) fn dial(&mut self, user: &str, parameters: &[(&str, &str)]) -> usize {
         self.dial_from("", user, parameters)
     }
 
-    /// The same from this address.
+    /// Connects a client from this address that sends a start-up packet.
     pub(super) fn dial_from(
         &mut self,
         address: &str,
@@ -348,7 +348,7 @@ impl World {
         index
     }
 
-    /// A client that has logged in, and has read its greeting.
+    /// Returns a client that has logged in and has read its greeting.
     #[track_caller]
     pub(super) fn login(&mut self) -> usize {
         let index = self.dial("ann", &[]);
@@ -358,7 +358,7 @@ impl World {
         index
     }
 
-    /// A client of the console, for worlds with `admin_users = ann`.
+    /// Returns a client of the console, for worlds with `admin_users = ann`.
     pub(super) fn login_to_console(&mut self) -> usize {
         let index = self.dial("ann", &[("database", "pgbouncer")]);
         self.settle();
@@ -367,7 +367,7 @@ impl World {
         index
     }
 
-    /// Says something and returns everything it leads to.
+    /// Sends bytes, lets everything happen, and returns an outline of the answers.
     #[track_caller]
     pub(super) fn ask(&mut self, index: usize, bytes: &[u8]) -> String {
         self.callers[index].say(bytes);
@@ -375,7 +375,7 @@ impl World {
         self.callers[index].heard()
     }
 
-    /// Sends a cancel request for a client; returns the connection it goes over.
+    /// Sends a cancel request for a client. Returns the client that carries the request.
     pub(super) fn request_cancel(&mut self, of: usize) -> usize {
         let (pid, key) = self.callers[of].cancel_key();
         let index = self.connect();
@@ -386,7 +386,7 @@ impl World {
         index
     }
 
-    /// What an order asks of every worker.
+    /// Sends the task of an order to every worker.
     pub(super) fn task(&self, task: &Task) {
         for mailbox in self.global.mailboxes.get().unwrap() {
             let task = task.clone();
@@ -400,13 +400,13 @@ impl World {
         Moment(self.hands.load(Ordering::Relaxed))
     }
 
-    /// Time passes in one leap.
+    /// Advances the clock in one step.
     pub(super) fn pass(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap();
         self.hands.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Time passes until the next deadline, if that is within a second.
+    /// Advances the clock to the next deadline, if that is within a second.
     pub(super) fn leap(&self) {
         let next = self
             .workers
@@ -420,7 +420,7 @@ impl World {
         );
     }
 
-    /// Time passes from deadline to deadline, and everything that follows happens.
+    /// Advances the clock from deadline to deadline, and lets everything happen at each.
     pub(super) fn advance(&mut self, time: Duration) {
         let end = self.now().plus(time);
         loop {
@@ -435,7 +435,7 @@ impl World {
         }
     }
 
-    /// One turn of a worker; connections that it asks for are answered.
+    /// Runs one turn of a worker, and answers the connections that it asks for.
     pub(super) fn turn(&mut self, lane: usize) -> bool {
         let Some(worker) = self.workers.get_mut(lane).filter(|worker| !worker.finished) else {
             return false;
@@ -479,7 +479,7 @@ impl World {
         }
     }
 
-    /// Turns connections that carry cancel requests into such.
+    /// Moves connections that carry cancel requests from `servers` to `cancels`.
     pub(super) fn sort_out_cancels(&mut self) -> bool {
         let mut moved = false;
         for index in (0..self.servers.len()).rev() {
@@ -504,7 +504,7 @@ impl World {
         moved
     }
 
-    /// The signal of a cancel request reaches the server that it names. True if it hit something.
+    /// Delivers the signal of a cancel request to the server that it names. True if it hit a statement.
     pub(super) fn signal(&mut self, index: usize) -> bool {
         let call = &mut self.cancels[index];
         call.signalled = true;
@@ -518,7 +518,7 @@ impl World {
         })
     }
 
-    /// Lets everything happen that can happen without time passing; no order holds clients back.
+    /// Lets everything happen that can happen without time passing, while no order holds clients back.
     pub(super) fn settle(&mut self) {
         self.settle_under_orders();
         self.check_quiet();
@@ -547,7 +547,7 @@ impl World {
         panic!("the world never comes to rest");
     }
 
-    /// Waits until a helper thread has written a letter, then lets everything happen.
+    /// Waits until a helper thread has sent a mailbox message, then lets everything happen.
     #[track_caller]
     pub(super) fn settle_with_helpers(&mut self) {
         let mut events = mio::Events::with_capacity(4);
@@ -562,7 +562,7 @@ impl World {
         self.settle();
     }
 
-    /// Lets everything happen, and helpers work, until this is so.
+    /// Lets everything happen, and helpers work, until `is_so` returns true.
     #[track_caller]
     pub(super) fn settle_until(&mut self, mut is_so: impl FnMut(&Self) -> bool) {
         self.settle();
@@ -580,7 +580,7 @@ impl World {
 
     // --- what must hold ---
 
-    /// Server connections as PostgreSQL counts them, those that it has not answered included.
+    /// Number of server connections as PostgreSQL counts them, including those that it has not answered.
     pub(super) fn live_servers(&self) -> usize {
         let waiting = self.unanswered.iter().filter(|peer| !peer.is_closed());
         let open = self
@@ -590,7 +590,7 @@ impl World {
         open.count() + waiting.count()
     }
 
-    /// Connections that listen for clients, or did: they are outside of the clients' pool.
+    /// Number of connections that listen for clients, or did: they are outside of the clients' pool.
     pub(super) fn listening_servers(&self) -> usize {
         let listens = |worker: &Worker<MemoryDriver>, pool: PoolId| {
             let pool = worker.pools.get(pool);
@@ -605,7 +605,7 @@ impl World {
         self.workers.iter().map(of_worker).sum()
     }
 
-    /// Books that balance after every turn.
+    /// Checks the invariants that hold after every turn.
     #[track_caller]
     pub(super) fn check(&self) {
         Self::check_records();
@@ -626,7 +626,7 @@ impl World {
         }
     }
 
-    /// Promise 1, against what the model knows; it may have died or gone on its own since.
+    /// Checks I-04 for an idle server against the model, in which the server may have ended since.
     fn check_idle(&self, pid: u32) {
         let server = self.servers.iter().find(|server| server.pid == pid);
         if let Some(server) = server.filter(|server| server.is_alive()) {
@@ -634,7 +634,7 @@ impl World {
         }
     }
 
-    /// The lanes of each pool.
+    /// Returns the lanes of each pool.
     fn pools(&self) -> Vec<Vec<&Shard>> {
         let mut pools: Vec<Vec<&Shard>> = Vec::new();
         let shards = self.workers.iter().flat_map(|worker| worker.pools.iter());
@@ -651,7 +651,7 @@ impl World {
         pools
     }
 
-    /// Nothing is on its way: no waiter beside a server that could serve it (I-12).
+    /// Checks that, with nothing in flight, no client waits beside a server that could serve it (I-12).
     #[track_caller]
     fn check_quiet(&self) {
         for shards in self.pools() {
@@ -664,7 +664,7 @@ impl World {
         }
     }
 
-    /// After all clients have left: nothing of them is left (I-14).
+    /// Checks, after all clients have left, that nothing of them is left (I-14).
     #[track_caller]
     pub(super) fn check_empty(&self) {
         let Global {
@@ -689,7 +689,7 @@ impl World {
         }
     }
 
-    /// State of the workers' clients and servers, a line for each.
+    /// Returns the state of the workers' clients and servers, a line for each.
     pub(super) fn holdings(&self) -> String {
         let mut lines = String::new();
         for worker in &self.workers {
@@ -723,7 +723,7 @@ impl World {
         lines
     }
 
-    /// Bytes that the workers hold for somebody who does not take them.
+    /// Largest number of bytes that a worker buffers for one client or server.
     pub(super) fn buffered_max(&self) -> usize {
         let of_worker = |worker: &Worker<MemoryDriver>| {
             let clients = worker.clients.iter().map(|(_, client)| client.input.len());
@@ -735,7 +735,7 @@ impl World {
     }
 }
 
-/// A configuration of these lines, with what tests mean where they say nothing.
+/// Makes a configuration of these lines, with the tests' own defaults.
 fn setup(lines: &str, users: &str) -> Setup {
     let fallback = match lines.contains("; no others") {
         true => "",
@@ -745,9 +745,9 @@ fn setup(lines: &str, users: &str) -> Setup {
     let auth = or("auth_type", "auth_type = trust");
     let delay = or("auth_failure_delay", "auth_failure_delay = 0");
     let max = or("max_client_conn", "max_client_conn = 1000");
-    // The shorthand is no SQL: whatever it does, Weir would have to ask.
+    // The shorthand is not SQL: Weir would have to query the state after every statement.
     let state = or("session_state", "session_state = off");
-    // Tests of it ask for it; the others count what servers are asked.
+    // Tests of role checks enable them; the others count the queries of servers.
     let role = or("role_check_delay", "role_check_delay = 0");
     let tls = or("server_tls_sslmode", "server_tls_sslmode = disable");
     let text = format!(
@@ -774,7 +774,7 @@ fn setup(lines: &str, users: &str) -> Setup {
     }
 }
 
-/// What lines that begin with `; hba ` say, as an auth_hba_file.
+/// Parses lines that begin with `; hba ` as an auth_hba_file.
 fn access(lines: &str) -> Access {
     let rules = lines.lines().filter_map(|line| line.strip_prefix("; hba "));
     let rules: Vec<_> = rules.collect();
@@ -785,10 +785,10 @@ fn access(lines: &str) -> Access {
     }
 }
 
-/// Helpers do nothing until what this gives is dropped.
+/// Blocks the helpers until the returned sender is dropped.
 pub(super) fn hold_up(helpers: &Offload) -> crossbeam_channel::Sender<()> {
     let (gate, opened) = crossbeam_channel::bounded::<()>(0);
-    // More than there are threads: the rest is done at once when the gate opens.
+    // More jobs than threads: the surplus ends at once when the gate opens.
     for _ in 0..16 {
         let opened = opened.clone();
         let job = move || {

@@ -1,4 +1,5 @@
-//! A notification shows the number of the connection that said it: the client's own for its own, another for others'.
+//! Process numbers in notifications: a client's own notification shows the client's own number, any other shows another
+//! number.
 
 use weir_testkit::say::say;
 
@@ -12,7 +13,7 @@ fn own_notifications_show_the_clients_own_number_and_no_others_do() {
         let number = world.callers[one].cancel_key().0;
         listen(&mut world, one, "a");
         let at = listener(&world);
-        // One server works for both, and what is said on it comes late.
+        // One server runs both clients' queries, and answers late.
         for round in 0..3 {
             world.servers[at].stalled = true;
             for (client, text) in [(other, "theirs"), (one, "own"), (one, "own again")] {
@@ -40,7 +41,7 @@ fn own_notifications_show_the_clients_own_number_and_no_others_do() {
     }
 }
 
-/// A timeout hit the mark that tells whose notifications follow.
+/// Guards against a timeout that hits the marker for the sender of the notifications that follow.
 #[test]
 fn nothing_is_said_under_another_number_when_the_mark_was_interrupted() {
     let simple = say().query("notify a, 'own'");

@@ -1,4 +1,4 @@
-//! Connections of a world that are protected by records without cryptography.
+//! Connections of a world that are protected by the record layer without cryptography.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use weir_testkit::cuts::Dice;
@@ -8,10 +8,10 @@ use crate::driver::memory::{Layer, Peer};
 use crate::offload::{Job, Offload};
 use crate::tls::stub::take_damage;
 
-/// More handshakes than there are connections.
+/// Capacity of the queue of handshakes: more than there are connections.
 const JOBS_MAX: usize = 4096;
 
-/// Bytes that a worker receives at once: few, so that rows do not fit.
+/// Number of bytes that a worker receives at once: few, so that rows do not fit.
 const RECEIVE: usize = 700;
 
 /// Helpers that work when a test says so.
@@ -33,13 +33,13 @@ impl Helpers {
     }
 }
 
-/// How peers protect their ends of connections.
+/// Protection of the peers' ends of connections.
 #[derive(Debug)]
 pub(in super::super) struct Protecting {
     dice: Dice,
     /// True if clients are offered TLS.
     for_clients: bool,
-    /// True if servers are asked for it.
+    /// True if servers are asked for TLS.
     for_servers: bool,
     servers_have_tls: bool,
     /// True if handshakes may be spoilt.
@@ -47,7 +47,7 @@ pub(in super::super) struct Protecting {
 }
 
 impl Protecting {
-    /// For a world with this configuration.
+    /// Makes the protection for a world with this configuration.
     pub(in super::super) fn new(seed: u64, lines: &str) -> Self {
         let mut dice = Dice::new(seed);
         let may_lack = lines.contains("server_tls_sslmode = prefer");
@@ -62,13 +62,13 @@ impl Protecting {
 }
 
 impl World {
-    /// Peers speak TLS from now on, as this says.
+    /// Makes new peers use TLS from now on.
     pub(in super::super) fn protect(&mut self, protecting: Protecting) {
         self.buffer.truncate(RECEIVE);
         self.protecting = Some(protecting);
     }
 
-    /// A client that has just connected speaks TLS, as most do where it is offered.
+    /// Makes a new client use TLS, as most do where it is offered.
     pub(in super::super) fn protect_caller(&mut self, caller: usize) {
         if let Some(protecting) = &mut self.protecting
             && protecting.for_clients
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// A server that was connected to speaks TLS if it is asked.
+    /// Makes a new server connection use TLS if it is asked to.
     pub(super) fn protect_server(&mut self, peer: &Peer) {
         if let Some(protecting) = self.protecting.as_mut().filter(|it| it.for_servers) {
             let has_tls = protecting.servers_have_tls;
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// A helper does its next job. True if there was one.
+    /// Runs the next job of the helpers. True if there was one.
     pub(in super::super) fn help(&self) -> bool {
         let job = self.helpers.inbox.try_recv();
         job.map(|job| job()).is_ok()
@@ -102,7 +102,7 @@ impl World {
         helped
     }
 
-    /// Records are in order and undamaged in both directions.
+    /// Checks that records are in order and undamaged in both directions.
     #[track_caller]
     pub(super) fn check_records() {
         let damage = take_damage();

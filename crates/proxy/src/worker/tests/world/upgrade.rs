@@ -1,4 +1,4 @@
-//! Processes of a world: workers with what they share, and the online upgrade from one process to the next.
+//! Processes of a world: workers with their shared state, and the online upgrade from one process to the next.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use crate::settled::{Settled, Setup};
 use crate::worker::slots::Phase;
 use crate::worker::{Arrival, Worker};
 
-/// A process: what its workers share, the workers, and what wakes them.
+/// Makes a process: the shared state of its workers, the workers, and their waker.
 pub(super) fn staff(
     lanes: usize,
     setup: Setup,
@@ -35,7 +35,7 @@ pub(super) fn staff(
         global.handshakers = helpers.offload();
     }
     let global = Arc::new(global);
-    // Nobody sleeps here; the waker only has to exist.
+    // No worker sleeps here; the waker only has to exist.
     let poll = mio::Poll::new().unwrap();
     let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
     let (boxes, letters): (Vec<_>, Vec<_>) =
@@ -49,21 +49,21 @@ pub(super) fn staff(
     (global, workers, poll)
 }
 
-/// The process whose clients move to the one that accepts.
+/// Process whose clients move to its successor.
 pub(super) struct Predecessor {
     global: Arc<Global>,
-    /// Its own end of the link.
+    /// End of the link that belongs to this process.
     link: Arc<Link>,
-    /// The end of its successor.
+    /// End of the link that belongs to the successor.
     successor: Arc<Link>,
     /// Number of workers of the successor.
     lanes: usize,
-    /// When it ends those clients that could not move.
+    /// Time at which it ends the clients that could not move.
     ends_at: Moment,
 }
 
 impl World {
-    /// Begins an online upgrade to a process with this configuration; false if there was one before.
+    /// Begins an online upgrade to a process with this configuration. Returns false if there was one before.
     pub(in super::super) fn upgrade(&mut self, lines: &str) -> bool {
         if self.predecessor.is_some() {
             return false;
@@ -79,7 +79,7 @@ impl World {
         );
         let (link, successor) = Link::pair().unwrap();
         let (link, successor) = (Arc::new(link), Arc::new(Link::from(successor)));
-        // Both processes have the listening sockets: whoever was not accepted is the successor's.
+        // Both processes have the listening sockets: clients that were not accepted yet are the successor's.
         for accepted in self.workers[0].driver.take_arrivals() {
             workers[0].driver.arrive(accepted);
         }
@@ -114,12 +114,12 @@ impl World {
         ready.count()
     }
 
-    /// An administrator whose console is still with the process before this one resumes that one, too.
+    /// Resumes the previous process, where an administrator may still have a console.
     pub(in super::super) fn resume_predecessor(&self, database: Option<&str>) {
         let Some(before) = &self.predecessor else {
             return;
         };
-        // It may not be paused.
+        // The database may not be paused.
         let _ = before.global.resume(database);
         for mailbox in before.global.mailboxes.get().unwrap() {
             let task = Task::Settle;
@@ -140,7 +140,7 @@ impl World {
         before.is_some_and(|before| before.ends_at <= self.now())
     }
 
-    /// Reads the link at both ends, and lets go of workers that have ended. True if anything moved.
+    /// Reads the link at both ends, and drops workers that have ended. True if anything moved.
     pub(in super::super) fn carry(&mut self) -> bool {
         let Some(before) = &self.predecessor else {
             return false;
@@ -202,7 +202,7 @@ impl World {
         moved
     }
 
-    /// After all clients have left: nothing of them is left in the process before this one (I-14).
+    /// Checks, after all clients have left, that nothing of them is left in the previous process (I-14).
     #[track_caller]
     pub(super) fn check_predecessor_empty(&self) {
         let Some(before) = &self.predecessor else {
