@@ -89,7 +89,7 @@ pub(crate) enum Message {
         asker: Asker,
         keys: Option<ScramKeys>,
     },
-    /// Client that wants to listen, or to stop listening.
+    /// Request of a client to listen, to stop listening, or to get the notifications that are committed by now.
     Listen(Box<Asking>),
     /// Client that no longer listens.
     ListenEnd(Box<Leaver>),

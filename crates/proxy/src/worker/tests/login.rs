@@ -27,7 +27,7 @@ enum Said {
     CopyData,
     CopyDone,
     CopyFail,
-    /// Right proof without its last byte.
+    /// Right proof without its last three bytes.
     Cut,
     Describe,
     Execute,

@@ -1,12 +1,14 @@
-//! Seeded chaos: clients, workers, servers and faults in an order that a seed decides; invariants after every event.
+//! Simulator: clients, workers, servers and faults in an order that a seed decides, with invariants checked after every
+//! event.
 //!
-//! Each client has a twin, a model of the session it would have with PostgreSQL itself, that is told the same: what the
-//! client gets must be, byte for byte, what its twin says, up to one fatal error if its server was lost (I-01, I-02, I-03,
-//! I-08). What a server works with must be what the twin has at that point (I-08), and what was committed is what the
-//! client was told (I-05, I-06). Clients that cancel are judged by the tags of their rows instead (I-07).
+//! Each client has a twin: a model of the session that the client would have with PostgreSQL itself. The twin is told
+//! the same messages. The client must get, byte for byte, what its twin says, up to one fatal error if its server was
+//! lost (I-01, I-02, I-03, I-08). A server must work with the state that the twin has at that point (I-08). What was
+//! committed is what the client was told (I-05, I-06). Clients that cancel are judged by the tags of their rows instead
+//! (I-07).
 //!
-//! A failure is shrunk: clients, operations and bytes are left out as long as it stays. `cargo xtask sim` runs seeds with
-//! optimisations; docs/internals/simulator.md explains it.
+//! A failure is shrunk: clients, operations and bytes are left out as long as the failure stays. `cargo xtask sim` runs
+//! seeds with optimisations; docs/internals/simulator.md explains it.
 
 use std::time::Duration;
 
@@ -32,12 +34,13 @@ use plan::{Op, Plan, What};
 use run::Tally;
 use typist::{Text, Typist};
 
-/// Nothing of these clients is larger than this; a worker may keep one message and what is read ahead.
+/// Limit on buffered bytes: no message of these clients is larger, and a worker may keep one message and what is read
+/// ahead.
 const BUFFERED_MAX: usize = 256 * 1024;
-/// Half a second each: how long all may take to come to rest.
+/// Maximum number of half seconds that all clients may take to come to rest.
 const PATIENCE: usize = 60;
 
-/// Tells the dice of helpers from those of an operation.
+/// Separates the dice of helpers from those of an operation.
 const HELPERS: u64 = 0x6865_6c70_6572_7300;
 
 struct Simulation {
@@ -45,13 +48,13 @@ struct Simulation {
     database: Database,
     actors: Vec<Actor>,
     typists: Vec<Typist>,
-    /// Servers that there may be, by the most generous configuration so far.
+    /// Maximum number of servers, by the most generous configuration so far.
     places: usize,
     lines: String,
-    /// Another process is to take over as soon as half of the clients are logged in.
+    /// True if another process is to take over as soon as half of the clients are logged in.
     wants_upgrade: bool,
     tally: Tally,
-    /// What happened, for people; kept only when a failure is told.
+    /// Story of the run in words; kept only when a failure is reported.
     story: Option<Vec<String>>,
 }
 
@@ -259,7 +262,7 @@ impl Simulation {
         self.tell(|| told);
     }
 
-    /// What an administrator orders must not be felt, but for the waiting.
+    /// Carries out an order of an administrator. Clients may notice only that they wait.
     fn order(&mut self, dice: &mut Dice) {
         let global = &self.world.global;
         let (told, task) = match dice.below(9) {
@@ -294,7 +297,7 @@ impl Simulation {
         self.tell(|| told);
     }
 
-    /// A role is taken away, a value is known no longer, or all is as it was.
+    /// Forbids a role or a value, or allows everything again.
     fn decree(&mut self, dice: &mut Dice) {
         let known = ["alice", "bobby", "CET", "EET", "one", "8MB", "serializable"];
         let told = match dice.below(2) {
@@ -311,7 +314,7 @@ impl Simulation {
         self.tell(|| told);
     }
 
-    /// A session that is not behind Weir changes what the texts of typists are resolved to.
+    /// Changes, from a session outside of Weir, what the texts of typists are resolved to.
     fn change(&mut self, dice: &mut Dice) {
         let told = if dice.below(2) == 0 {
             let (table, number) = (dice.below(2), *dice.pick(&NUMBERS));
@@ -324,7 +327,7 @@ impl Simulation {
         self.tell(|| told);
     }
 
-    /// The statement that runs on a server takes too long, whosever it is.
+    /// Lets the statement that runs on some server time out, whichever client's it is.
     fn hit(&mut self, dice: &mut Dice) {
         if self.world.servers.is_empty() {
             return;
@@ -353,7 +356,7 @@ impl Simulation {
         self.tell(|| format!("worker {lane} is short of descriptors: {is_short}"));
     }
 
-    /// Another process takes the place of this one, with the configuration of the beginning.
+    /// Starts another process that takes over, with the initial configuration.
     fn upgrade(&mut self) {
         self.wants_upgrade = false;
         let lines = format!("{}default_pool_size = {}\n", self.lines, self.places);
@@ -364,14 +367,14 @@ impl Simulation {
 
     fn resume_everything(&self) {
         for database in [None, Some("shop")] {
-            // It may not be paused.
+            // The database may not be paused.
             let _ = self.world.global.resume(database);
             self.world.resume_predecessor(database);
         }
         self.world.task(&Task::Settle);
     }
 
-    /// Faults stop and clients finish what they began: everybody is answered (I-11).
+    /// Stops the faults and lets clients finish what they began; then every client was answered (I-11).
     fn come_to_rest(&mut self) {
         self.tell(|| "faults stop, clients finish".to_owned());
         self.world.host = Host::Accepts;
@@ -424,7 +427,7 @@ impl Simulation {
         self.check_places();
     }
 
-    /// Everybody leaves, and nothing is left of them (I-14).
+    /// Disconnects all clients, and checks that nothing is left of them (I-14).
     fn leave(&mut self) {
         for caller in &mut self.world.callers {
             caller.leave(End::Orderly);
@@ -455,14 +458,14 @@ impl Simulation {
         assert!(buffered <= BUFFERED_MAX, "I-09: {buffered} bytes are kept");
     }
 
-    /// No more servers than there may be (I-10); during an upgrade each process has its own.
+    /// Checks the limit on servers (I-10); during an upgrade each process has its own limit.
     fn check_places(&self) {
         let live = self.world.live_servers();
         let places = self.places * self.world.processes() + self.world.listening_servers();
         assert!(live <= places, "I-10: {live} servers of {places}");
     }
 
-    /// A server in the pool holds nothing of anybody (I-04).
+    /// Checks that an idle server holds no client's state (I-04).
     fn check_idle(&self) {
         for worker in &self.world.workers {
             let idle = worker.servers.iter().map(|(_, server)| server);
@@ -482,14 +485,15 @@ impl Simulation {
         }
     }
 
-    /// Each statement that a server ran found what its client's twin had at that point, and ran once (I-05, I-08).
+    /// Checks that each statement found the state that its client's twin had at that point, and that it ran once (I-05,
+    /// I-08).
     fn check_work(&mut self) {
         for server in &mut self.world.servers {
             for sight in server.backend.take_sights() {
                 let number = whose(&sight.statement);
                 let mut actors = self.actors.iter_mut();
                 let actor = actors.find(|actor| number.is_some_and(|number| actor.is(number)));
-                // It may have vanished since it asked, in the middle of what it said.
+                // The client may have vanished since, in the middle of a request.
                 let Some(actor) = actor else { continue };
                 let expected = actor.saw(&sight);
                 let asked = &server.asked[server.asked.len().saturating_sub(8)..];
@@ -507,20 +511,20 @@ impl Simulation {
     }
 }
 
-/// Another server may listen for it: what it hears is compared.
+/// Returns the state without channels: another server may listen for the client, and its notifications are compared.
 fn but_channels(state: &[String]) -> Vec<&String> {
     let state = state.iter();
     state.filter(|line| !line.starts_with("channel ")).collect()
 }
 
-/// The speaker's number, in the rows of what it says.
+/// Returns the number of the client whose statement this is.
 fn whose(statement: &str) -> Option<usize> {
     let number = statement.strip_prefix('c')?.split('-').next();
     number?.parse().ok()
 }
 
-/// What the clients of the simulator speak about. Not what a twin cannot know: what sequences gave (a server is left to
-/// others for that), columns that change under a prepared statement (it may have been prepared anew).
+/// Topics of the simulator's clients. Topics that a twin cannot predict are left out: values of sequences (a server is
+/// left to others for them), and columns that change under a prepared statement (it may have been prepared anew).
 const TOPICS: [Topic; 11] = [
     Topic::AdvisoryLocks,
     Topic::Copy,

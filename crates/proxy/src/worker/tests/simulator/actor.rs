@@ -1,4 +1,4 @@
-//! One client of the simulator, with its twin.
+//! Client of the simulator, with its twin.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,54 +21,55 @@ mod exposed;
 
 use exposed::Pending;
 
-/// What a process says to whom it could not move.
+/// Error that a process sends to a client that it could not move.
 const SHUT_DOWN: &str = "pooler is shutting down";
-/// Requests that a client may have in flight.
+/// Maximum number of requests of a client in flight.
 const AHEAD_MAX: usize = 3;
-/// More than a client has lives.
+/// Factor between client numbers: more than a client has lives.
 const LIVES_MAX: usize = 1000;
 
 #[derive(Debug)]
 pub(super) struct Actor {
-    /// Unique for each life of each client.
+    /// Number that is unique for each life of each client.
     number: usize,
     person: Person,
     speaker: Speaker,
-    /// Its connection.
+    /// Index of the client's connection in the world.
     caller: Option<usize>,
-    /// Where its greeting ends.
+    /// Number of received bytes at which the greeting ends.
     greeted: Option<usize>,
     twin: Backend,
-    /// What its twin committed.
+    /// Model of the rows that the twin committed.
     database: Database,
     expected: Vec<u8>,
-    /// State of the twin at each statement that shows whose it is, in the order in which it runs.
+    /// States of the twin at each statement that names its client, in the order in which the statements run.
     sights: BTreeMap<String, VecDeque<Vec<String>>>,
-    /// Bytes that were compared.
+    /// Number of bytes that were compared.
     compared: usize,
-    /// It waits for all answers before it says anything.
+    /// True if the client waits for all answers before its next request.
     waits: bool,
-    /// Its session is asked for at every release.
+    /// True if Weir queries the session state at every release.
     is_checked: bool,
-    /// Its last request may have changed the session.
+    /// True if the last request may have changed the session.
     uncertain: bool,
-    /// It has inserted rows: Weir may leave it its server for a while, for its `lastval`.
+    /// True if the client has inserted rows: Weir may leave it its server for a while, for its `lastval`.
     inserts: bool,
-    /// When it last heard something.
+    /// Time at which the client last received bytes.
     heard: Moment,
-    /// When its connection was over.
+    /// Time at which the connection ended.
     ended: Option<Moment>,
-    /// It ran what may leave something that no server can be asked about: that pins it, though its twin holds nothing.
+    /// True if the client ran a statement that may leave state which no server can be asked about. This pins the
+    /// client, though its twin holds nothing.
     hides: bool,
-    /// It said good-bye.
+    /// True if the client has sent Terminate.
     left: bool,
-    /// Its connection has TLS.
+    /// True if the connection has TLS.
     is_protected: bool,
-    /// Connections of its cancel requests.
+    /// Connections of the client's cancel requests.
     askers: Vec<usize>,
-    /// Request of an exposed client that is not answered.
+    /// Unanswered request of an exposed client.
     pending: Option<Pending>,
-    /// Bytes that an exposed one has judged.
+    /// Number of bytes that were judged, of an exposed client.
     judged: usize,
 }
 
@@ -105,12 +106,12 @@ impl Actor {
         }
     }
 
-    /// Whether this is its number, in this life.
+    /// True if this is the client's number in its current life.
     pub(super) fn is(&self, number: usize) -> bool {
         self.number == number
     }
 
-    /// A server ran a statement of this client: what its twin had at that point.
+    /// Notes that a server ran a statement of this client. Returns the state that its twin had at that point.
     pub(super) fn saw(&mut self, sight: &Sight) -> Option<Vec<String>> {
         if self.person.is_exposed {
             return self.saw_exposed(sight);
@@ -119,7 +120,7 @@ impl Actor {
         states.and_then(VecDeque::pop_front)
     }
 
-    /// Connects, says the next thing, or waits for answers. What it did, for people.
+    /// Connects, sends the next request, or waits for answers. Returns a description of the act.
     pub(super) fn act(&mut self, world: &mut World, dice: &mut Dice) -> Option<String> {
         let Some(caller) = self.caller else {
             return Some(self.connect(world, dice));
@@ -154,13 +155,12 @@ impl Actor {
         let is_copying = self.twin.is_copying();
         let step = self.speaker.next(&self.twin, owed > 0, dice);
         self.say(world, caller, &step.bytes);
-        // COPY's data belongs to the request before, and requests sent ahead share one question.
+        // COPY data belongs to the request before, and requests sent ahead share one query for the state.
         self.uncertain &= is_copying || owed > 0;
         self.uncertain |= may_change(&step) || self.is_checked;
         self.inserts |= inserts(&step);
         self.hides |= hides(&step);
-        // Names that are forgotten are not used again before the answer, and nothing is said behind a COPY that may
-        // have failed.
+        // Forgotten names are not used again before the answer, and nothing is sent behind a COPY that may have failed.
         self.waits = step.waits || self.twin.is_copying();
         Some(step.text)
     }
@@ -200,14 +200,14 @@ impl Actor {
         world.callers[caller].say(bytes);
     }
 
-    /// It does not read, or reads again.
+    /// Makes the client stop reading, or read again.
     pub(super) fn deafen(&self, world: &mut World, dice: &mut Dice) {
         if let Some(caller) = self.caller {
             world.callers[caller].deaf = dice.below(3) == 0;
         }
     }
 
-    /// Goes away without a word, perhaps in the middle of a message.
+    /// Disconnects without a Terminate, perhaps in the middle of a message.
     pub(super) fn vanish(&mut self, world: &mut World, dice: &mut Dice) {
         let Some(caller) = self.caller.take() else {
             return;
@@ -225,7 +225,7 @@ impl Actor {
         *self = Self::reborn(self.number + 1, &self.person);
     }
 
-    /// Shows what its session has, if it is between two requests: nothing was lost of it (I-08).
+    /// Queries the session's state, if the client is between two requests: nothing of it was lost (I-08).
     pub(super) fn look(&mut self, world: &mut World) {
         let Some(caller) = self.caller.filter(|_| !self.left && self.greeted.is_some()) else {
             return;
@@ -237,7 +237,7 @@ impl Actor {
         }
         let step = self.speaker.look(&self.twin);
         if self.person.is_exposed {
-            // The first message of it: one statement is in flight.
+            // Only the first message: one statement is in flight.
             let first = frame(&step.bytes, Side::Frontend).unwrap().unwrap();
             self.ask(world, caller, first.raw);
         } else {
@@ -245,7 +245,7 @@ impl Actor {
         }
     }
 
-    /// Ends what it began and holds nothing, so that others get its server.
+    /// Ends the client's transaction and drops its session state, so that others get its server.
     pub(super) fn finish(&mut self, world: &mut World) {
         let Some(caller) = self.caller.filter(|_| !self.left && self.greeted.is_some()) else {
             return;
@@ -262,7 +262,7 @@ impl Actor {
         if self.twin.is_copying() {
             self.say(world, caller, &say().copy_done().sync());
         } else if !self.twin.has_said_all() {
-            // It is skipping to the next Sync.
+            // The session skips to the next Sync.
             self.say(world, caller, &say().sync());
         } else if self.twin.status() != TransactionStatus::Idle {
             self.say(world, caller, &say().query("ROLLBACK"));
@@ -280,7 +280,7 @@ impl Actor {
         }
     }
 
-    /// Everything it got is its own.
+    /// Checks that every byte received belongs to this client.
     pub(super) fn check(&mut self, world: &World) {
         let Some(caller) = self.caller.map(|caller| &world.callers[caller]) else {
             return;
@@ -322,7 +322,7 @@ impl Actor {
         }
     }
 
-    /// A login says what the session has (I-08).
+    /// Checks that the greeting reports the session's settings (I-08).
     fn check_greeting(&self, greeting: &[u8]) {
         let (found, _) = messages(greeting);
         let told = found.iter().filter(|message| message.tag == b'S');
@@ -342,7 +342,7 @@ impl Actor {
         );
     }
 
-    /// What was committed is what it was told, and nothing was committed twice (I-05, I-06).
+    /// Checks that the client was told what was committed, and that nothing was committed twice (I-05, I-06).
     pub(super) fn check_ledger(&self, world: &World, database: &Database) {
         let Some(caller) = self.caller else {
             return;
@@ -353,7 +353,7 @@ impl Actor {
             assert_eq!(found, told, "I-05, I-06");
             return;
         }
-        // Its server was lost: with the last of it, or before the answer came.
+        // The server was lost, with the last transaction or before its answer came.
         let may = if self.pending.is_some() {
             found.starts_with(&told)
         } else {
@@ -400,10 +400,10 @@ impl Actor {
         };
         let whole = messages(&body[..at]).1.is_empty();
         assert!(whole, "an error inside of a message: {}", self.story(body));
-        // Its server's own last word may come right behind the last reply.
+        // The server's own fatal error may come right behind the last reply.
         let spoken = !is_fatal(&body[at..], true) || is_last_word(&body[at..]);
         let idle = at == expected.len() && self.twin.is_at_rest();
-        // What became of its session is not known, or was lost with the server.
+        // The state of the session is unknown, or was lost with the server.
         let lost = self.uncertain || self.is_kept() || !self.twin.holds_nothing();
         let lost = lost || self.cannot_move(&body[at..]);
         assert!(
@@ -413,18 +413,18 @@ impl Actor {
         );
     }
 
-    /// True if this is said to a client because no process can give its TLS to another.
+    /// True if this was sent to a client because no process can hand over its TLS.
     fn cannot_move(&self, said: &[u8]) -> bool {
         self.is_protected && outline(said).contains(SHUT_DOWN)
     }
 
-    /// True if Weir may still have left it the server that it inserted rows on.
+    /// True if Weir may still have left the client the server that it inserted rows on.
     fn is_kept(&self) -> bool {
         let until = self.heard.plus(KEPT_MAX);
         self.inserts && self.ended.is_none_or(|ended| ended <= until)
     }
 
-    /// With faults over: all it asked for was answered, or it was told why not.
+    /// Checks, once faults are over, that every request was answered, by a reply or by an error.
     pub(super) fn check_answered(&self, world: &World) {
         let Some(caller) = self.caller.map(|caller| &world.callers[caller]) else {
             return;
@@ -463,26 +463,26 @@ impl Actor {
     }
 }
 
-/// Inserts rows, now or when it is run by its name.
+/// True if a step inserts rows, now or when its statement is executed by name.
 fn inserts(step: &Step) -> bool {
     step.text.to_ascii_lowercase().contains("insert")
 }
 
-/// Statements that may leave something that no server can be asked about: a block, a text of which only a beginning is
-/// there when it is judged.
+/// True for statements that may leave state which no server can be asked about: a block, or a text of which only the
+/// beginning is there when it is judged.
 fn hides(step: &Step) -> bool {
     step.text.contains("DO $$") || step.bytes.len() > STREAM_MIN
 }
 
-/// True if Weir may ask the server what a request did to the session: also about a text that it has read only in pieces.
+/// True if Weir may query the server about the effects of a request; also about a text that it has read only in pieces.
 fn may_change(step: &Step) -> bool {
     let text = step.text.to_ascii_lowercase();
-    // The first INSERT keeps its server for a moment, for its `lastval`.
+    // A client keeps its server for a moment after its first INSERT, for its `lastval`.
     let words = "oops set do copy discard insert listen lock temp declare close fetch prepare execute deallocate b(";
     step.bytes.len() > STREAM_MIN || words.split(' ').any(|word| text.contains(word))
 }
 
-/// Behind the first ReadyForQuery.
+/// Returns the position after the first ReadyForQuery.
 pub(super) fn greeting_end(got: &[u8]) -> Option<usize> {
     let (found, _) = messages(got);
     let mut at = 0;
@@ -503,13 +503,13 @@ fn fatal_at_end(got: &[u8]) -> Option<Message<'_>> {
         .filter(|message| is_fatal(message.raw, true))
 }
 
-/// True for a server's own last word. A process that is upgraded has none for whoever it can move.
+/// True for a server's own fatal error. An upgraded process sends none to a client that it can move.
 fn is_last_word(bytes: &[u8]) -> bool {
     let said = outline(bytes);
     said.contains("57P01") && !said.contains(SHUT_DOWN)
 }
 
-/// Exactly one FATAL error, or the beginning of one unless all has come.
+/// True for exactly one FATAL error, or for the beginning of one unless `all` bytes have come.
 fn is_fatal(bytes: &[u8], all: bool) -> bool {
     if bytes.first().is_none_or(|tag| *tag != b'E') {
         return false;

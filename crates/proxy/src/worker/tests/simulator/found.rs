@@ -1,4 +1,4 @@
-//! What the simulator has found, each as the shortest conversation that shows it.
+//! Failures that the simulator has found, each as the shortest conversation that shows it.
 
 use weir_testkit::backend::Database;
 use weir_testkit::program::Topic;
@@ -12,7 +12,7 @@ use crate::driver::memory::End;
 
 const STYLE: (&str, &str) = ("DateStyle", "SQL, DMY");
 
-/// With servers that behave as PostgreSQL's.
+/// Returns a world whose servers behave as PostgreSQL.
 fn world() -> World {
     let mut world = World::new(1, "session_state = track\n");
     world.database = Some(Database::default());
@@ -42,14 +42,14 @@ fn what_returns_to_a_value_given_at_startup_is_not_reported_on_the_way() {
     }
 }
 
-/// Runs a plan that the shrinker printed.
+/// Runs a plan printed by the shrinker.
 fn replay(plan: &Plan) {
     if let Err(failure) = shrink::attempt(plan) {
         panic!("{failure}");
     }
 }
 
-/// A client about whose statements nothing is special.
+/// Returns a client with ordinary statements.
 fn exposed(topics: &[Topic]) -> Person {
     Person {
         is_exposed: true,
@@ -78,8 +78,8 @@ fn plan(people: Vec<Person>, ops: &[(What, usize, u64)]) -> Plan {
     }
 }
 
-/// The timeout hit what Weir sent to put the next client's settings in place. The request was sent again, and what the
-/// client had sent behind it was forgotten.
+/// A timeout hit Weir's own statements for the next client's settings. The request was sent again, but the client's
+/// messages behind it were forgotten.
 #[test]
 fn a_client_is_served_after_its_settings_were_interrupted() {
     let ops = [
@@ -96,7 +96,7 @@ fn a_client_is_served_after_its_settings_were_interrupted() {
     replay(&plan(vec![exposed(&[]); 6], &ops));
 }
 
-/// The timeout hit the UNLISTEN of a connection that listens for clients, which then went back to the pool.
+/// A timeout hit the UNLISTEN of a connection that listens for clients, which then went back to the pool.
 #[test]
 fn a_server_that_refused_an_unlisten_serves_nobody_else() {
     let mut world = world();

@@ -1,5 +1,5 @@
-//! What a seed decides: the settings, the clients, and a list of operations of which each carries a seed of its own, so
-//! that leaving one out changes as little as possible of what the others do.
+//! Plan of a simulation, made from a seed: the settings, the clients, and a list of operations. Each operation has a
+//! seed of its own, so that leaving one out changes the others as little as possible.
 
 use std::fmt::Write;
 
@@ -10,30 +10,30 @@ use super::super::world::STAND_IN;
 use super::TOPICS;
 
 const STEPS: usize = 2500;
-/// Tells the dice of upgrades from those of the plan.
+/// Separates the dice of upgrades from those of the plan.
 const UPGRADES: u64 = 0x7570_6772_6164_6573;
-/// Tells the dice of TLS from those of the plan.
+/// Separates the dice of TLS from those of the plan.
 const PROTECTION: u64 = 0x5f74_6c73_5f74_6c73;
-/// TLS that clients may ask for.
+/// Configuration lines for TLS that clients may ask for.
 const CLIENT_TLS: &str = "; stand-in of TLS\nclient_tls_sslmode = allow\nclient_tls_key_file = no\n\
                           client_tls_cert_file = no";
-/// TLS that servers are asked for.
+/// Configuration lines for TLS that servers are asked for.
 const SERVER_TLS: [&str; 3] = [
     "; stand-in of TLS\nserver_tls_sslmode = require",
     "; stand-in of TLS\nserver_tls_sslmode = prefer",
     "; stand-in of TLS\nserver_tls_sslmode = require\nserver_tls_sslnegotiation = direct",
 ];
-/// Tells the dice of typists from those of the plan.
+/// Separates the dice of typists from those of the plan.
 const TYPISTS: u64 = 0x7479_7069_7374_7321;
-/// Room on a server for what all clients of a plan prepare; else there is none.
+/// Option with room on a server for all statements that the clients of a plan prepare; without it, there is too little.
 const ROOMY: &str = "max_prepared_statements = 20";
 const CHECKED: &str = "session_state_check = always";
 
-/// One thing that happens.
+/// Operation of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Op {
     pub(super) what: What,
-    /// A client.
+    /// Index of a client.
     pub(super) who: usize,
     pub(super) seed: u64,
 }
@@ -46,35 +46,35 @@ pub(super) const SETTLE: Op = Op {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
-    /// A client says something.
+    /// A client sends something.
     Act,
     /// A client asks to cancel what it is doing.
     AskCancel,
     /// A cancel reaches the server, or its connection ends.
     Cancel,
-    /// A session that is not behind Weir alters a table, or makes or drops a view.
+    /// A session outside of Weir alters a table, or makes or drops a view.
     Change,
     /// Some bytes of some client move.
     Client,
     /// All clients send and read what they can; only a shrunk plan has it.
     Clients,
-    /// A client does not read, or reads again.
+    /// A client stops reading, or reads again.
     Deafen,
-    /// A role is taken away, a value is known no longer, or all is as it was.
+    /// A role or value is forbidden, or everything is allowed again.
     Decree,
     Fault,
-    /// The statement that a server runs takes too long, whosever it is.
+    /// The statement that a server runs times out, whichever client's it is.
     Hit,
     /// Time passes to the next deadline.
     Leap,
-    /// An administrator pauses, resumes, kills, or has servers made anew.
+    /// An administrator pauses, resumes, kills, or has servers replaced.
     Order,
     Pass,
     /// Another configuration comes into force.
     Reload,
-    /// Some server hears, works or speaks.
+    /// Some server receives, executes or sends.
     Server,
-    /// All servers hear, work and speak; only a shrunk plan has it.
+    /// All servers receive, execute and send; only a shrunk plan has it.
     Servers,
     /// Everything happens that can; only a shrunk plan has it, or one with typists.
     Settle,
@@ -84,9 +84,9 @@ pub(super) enum What {
     Turn,
     /// Every worker has a turn; only a shrunk plan has it.
     Turns,
-    /// A typist says something.
+    /// A typist sends something.
     Type,
-    /// Another process takes the place of the first one.
+    /// Another process takes over from the first one.
     Upgrade,
     Vanish,
 }
@@ -101,23 +101,23 @@ const FAULTS: [What; 7] = [
     What::Shortage,
     What::Vanish,
 ];
-/// Faults that only clients survive whose twins are told later.
+/// Faults that only exposed clients survive: their twins are told later.
 const STRIKES: [What; 2] = [What::Decree, What::Hit];
-/// Weights of a kind of fault, beside about 400 other operations: mostly never, or often.
+/// Weights for a kind of fault, beside about 400 other operations: mostly never, or often.
 const RATES: [usize; 5] = [0, 0, 5, 12, 24];
 
 impl What {
-    /// True if only somebody's misfortune or an administrator brings it about.
+    /// True if only a fault or an administrator causes the operation.
     pub(super) fn is_fault(self) -> bool {
         self == Self::Upgrade || FAULTS.contains(&self) || STRIKES.contains(&self)
     }
 
-    /// True if it happens by itself when everything that can happen does.
+    /// True if the operation happens by itself when everything that can happen does.
     pub(super) fn is_done_by_settling(self) -> bool {
         self.at_once().is_some()
     }
 
-    /// The operation that does for everybody, and at once, what this one does for one and in pieces.
+    /// Returns the operation that does for all, and at once, what this one does for one and in pieces.
     pub(super) fn at_once(self) -> Option<Self> {
         match self {
             Self::Client | Self::Clients => Some(Self::Clients),
@@ -127,7 +127,7 @@ impl What {
         }
     }
 
-    /// True if it is done by one client.
+    /// True if a client performs the operation.
     pub(super) fn is_personal(self) -> bool {
         matches!(
             self,
@@ -136,17 +136,17 @@ impl What {
     }
 }
 
-/// What is special about a client.
+/// Characteristics of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Person {
     /// True if the client cancels, and bears errors that its twin cannot know.
     pub(super) is_exposed: bool,
     pub(super) topics: Vec<Topic>,
-    /// Its session is asked for at every release.
+    /// True if Weir queries the session state at every release.
     pub(super) is_checked: bool,
     /// True if statements may fail for reasons outside of the session.
     pub(super) is_struck: bool,
-    /// Bytes of its longest rows; 0: they are short.
+    /// Length of the longest rows in bytes; 0 = short rows.
     pub(super) large: usize,
 }
 
@@ -155,10 +155,10 @@ pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) lanes: usize,
     pub(super) places: usize,
-    /// Bytes that fit into a connection.
+    /// Capacity of a connection, in bytes.
     pub(super) room: usize,
     pub(super) people: Vec<Person>,
-    /// Number of clients that rely on what their statements were resolved to.
+    /// Number of clients that rely on the objects that their statements were resolved to.
     pub(super) typists: usize,
     pub(super) options: Vec<&'static str>,
     pub(super) ops: Vec<Op>,
@@ -182,7 +182,7 @@ impl Plan {
             person.is_checked = options.contains(&CHECKED);
             person.is_struck = is_struck;
             person.is_exposed |= is_struck;
-            // A long row would take all operations to pass.
+            // A long row would use up all operations.
             person.large = if room > 600 { large } else { 0 };
         }
         let weights = weights(is_struck, dice);
@@ -204,7 +204,8 @@ impl Plan {
         plan
     }
 
-    /// Puts typists into one plan of three in the place of clients, and what changes under them. Dice of their own, likewise.
+    /// Replaces clients by typists in one plan of three, and adds changes of their objects. Uses dice of its own, like
+    /// upgrades.
     fn add_typists(&mut self) {
         let dice = &mut Dice::new(self.seed ^ TYPISTS);
         if dice.below(3) > 0 {
@@ -229,7 +230,7 @@ impl Plan {
                 who: dice.below(self.typists),
                 seed: dice.roll(),
             });
-            // Byte by byte a plan would end before copies grow old.
+            // If everything moved byte by byte, a plan would end before copies grow old.
             let settles = what == What::Type && dice.below(3) == 0;
             ops.extend(settles.then_some(SETTLE));
         }
@@ -241,7 +242,7 @@ impl Plan {
         self.people.iter().any(|person| person.is_struck)
     }
 
-    /// Puts an upgrade into one plan of four. Dice of their own leave everything else of a seed as it is.
+    /// Puts an upgrade into one plan of four. Uses dice of its own, which leave everything else of a seed as it is.
     fn add_upgrade(&mut self) {
         let dice = &mut Dice::new(self.seed ^ UPGRADES);
         let place = dice.below(4 * self.ops.len());
@@ -250,7 +251,8 @@ impl Plan {
         }
     }
 
-    /// Puts TLS on either hop of one plan of three. Dice of their own leave all other plans as they are.
+    /// Adds TLS to connections of clients or of servers in one plan of three. Uses dice of its own, which leave all
+    /// other plans as they are.
     fn add_protection(&mut self) {
         let dice = &mut Dice::new(self.seed ^ PROTECTION);
         let pick = dice.below(9);
@@ -269,7 +271,7 @@ impl Plan {
         options.any(|option| option.contains(STAND_IN))
     }
 
-    /// For the configuration, but for the number of servers.
+    /// Returns the lines of the configuration, except for the number of servers.
     pub(super) fn lines(&self) -> String {
         let mut lines = "server_login_retry = 1\nquery_wait_notify = 0\nsession_state = track\n\
                          drain_timeout = 20\n"
@@ -283,7 +285,7 @@ impl Plan {
         lines
     }
 
-    /// As a value to be pasted into `found.rs`.
+    /// Returns the plan as Rust source for `found.rs`.
     pub(super) fn source(&self) -> String {
         let Self {
             seed,
@@ -325,7 +327,7 @@ impl Person {
     }
 }
 
-/// Most clients move freely; some speak about what pins them, too.
+/// Makes a client. Most clients move freely; some use topics that pin them, too.
 fn person(dice: &mut Dice) -> Person {
     let pins = dice.below(3) == 0;
     let moves = [
@@ -347,7 +349,7 @@ fn person(dice: &mut Dice) -> Person {
     }
 }
 
-/// Weights of all operations.
+/// Returns the weights of all operations.
 fn weights(is_struck: bool, dice: &mut Dice) -> Vec<(What, usize)> {
     let mut weights = vec![
         (What::Act, 60),

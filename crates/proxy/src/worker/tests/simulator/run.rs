@@ -1,4 +1,4 @@
-//! Runs seeds on all cores: a fixed range, or fresh ones for as long as there is time.
+//! Runs seeds on all cores: a fixed range, or fresh seeds until the time is over.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -9,27 +9,27 @@ use super::plan::Plan;
 use super::shrink;
 use crate::global::lock;
 
-/// Seeds that a plain `cargo test` runs; CI runs more of them in a build that is faster.
+/// Seeds that a plain `cargo test` runs; CI runs more of them in an optimised build.
 const FIXED: Range<u64> = 0..100;
-/// Findings after which a run ends: mostly they are the same one.
+/// Number of findings after which a run ends: mostly they have the same cause.
 const FINDINGS_MAX: usize = 5;
-/// Characters of a failure in a list.
+/// Maximum number of characters of a failure in a list.
 const LINE: usize = 400;
-/// Between two lines about the progress.
+/// Period of the lines about the progress.
 const REPORT: Duration = Duration::from_secs(10);
 
 /// Seeds to run, from the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Order {
-    /// `WEIR_SIM_SEEDS=A..B`; the end is open when there is a time.
+    /// Value of `WEIR_SIM_SEEDS=A..B`; the end is open if a time is given.
     seeds: Range<u64>,
-    /// `WEIR_SIM_SECONDS`: seeds are taken until then.
+    /// Value of `WEIR_SIM_SECONDS`: time during which new seeds are taken.
     time: Option<Duration>,
-    /// `WEIR_SIM_THREADS`, or one for each core.
+    /// Value of `WEIR_SIM_THREADS`, or one thread for each core.
     threads: usize,
-    /// `WEIR_SIM_LOUD`: the progress is printed.
+    /// True if `WEIR_SIM_LOUD` is set: the progress is printed.
     is_loud: bool,
-    /// `WEIR_SIM_LIST`: every seed that fails is named, in a line, and none is shrunk.
+    /// True if `WEIR_SIM_LIST` is set: every failing seed is printed in a line, and none is shrunk.
     lists: bool,
 }
 
@@ -50,7 +50,7 @@ impl Order {
     }
 }
 
-/// `7`, `7..9` or `7..`.
+/// Parses `7`, `7..9` or `7..`.
 fn range(text: &str) -> Range<u64> {
     let number = |text: &str| {
         let parsed = text.parse::<u64>();
@@ -63,16 +63,16 @@ fn range(text: &str) -> Range<u64> {
     }
 }
 
-/// Operations that a simulation performed.
+/// Counters of the operations that a simulation performed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) ops: u64,
     pub(super) faults: u64,
-    /// Clients that an upgrade moved to another process.
+    /// Number of clients that an upgrade moved to another process.
     pub(super) moved: u64,
 }
 
-/// Sums over all threads.
+/// Sums over all threads of a run.
 #[derive(Debug, Default)]
 struct Totals {
     seeds: AtomicU64,
@@ -104,7 +104,7 @@ impl Totals {
     }
 }
 
-/// Runs them all; panics if one fails, after the shortest plans that fail alike were printed.
+/// Runs all seeds. Panics if one fails, after printing the shortest plans that fail alike.
 #[expect(
     clippy::disallowed_methods,
     reason = "no part of a simulation: it says when to stop taking seeds"
@@ -156,7 +156,7 @@ pub(super) fn run(order: &Order) {
     );
 }
 
-/// Runs one seed; if it fails, the story of the shortest plan that fails alike.
+/// Runs one seed. Returns, if it fails, the story of the shortest plan that fails alike.
 fn one(seed: u64, lists: bool) -> Result<Tally, String> {
     let plan = Plan::new(seed);
     shrink::attempt(&plan).map_err(|failure| {

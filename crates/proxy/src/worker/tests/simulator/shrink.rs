@@ -1,7 +1,7 @@
-//! Shrinks a failure: finds a smaller plan that fails as well, and tells its story.
+//! Shrinks a failure: finds a smaller plan that fails as well, and prints its story.
 //!
-//! Clients go first, for each that stays multiplies the orders in which things can happen. Then operations, in ever smaller
-//! pieces; then bytes: everything moves at once, connections have room, options and topics go.
+//! Clients are left out first, since each remaining client multiplies the orders of events. Operations follow, in ever
+//! smaller pieces. Then bytes: everything moves at once, connections have room, and options and topics are left out.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -11,7 +11,7 @@ use super::Simulation;
 use super::plan::{Op, Plan, SETTLE, What};
 use super::run::Tally;
 
-/// What a failure may do without altogether.
+/// Kinds of operations that a failure may not need at all.
 const LUXURIES: [What; 15] = [
     What::AskCancel,
     What::Cancel,
@@ -29,24 +29,24 @@ const LUXURIES: [What; 15] = [
     What::Upgrade,
     What::Vanish,
 ];
-/// Simulations that each way of shrinking may cost.
+/// Maximum number of simulations for each way of shrinking.
 const ATTEMPTS: usize = 4000;
-/// Operations that are few enough to leave out any two of them.
+/// Number of operations up to which every pair is tried.
 const PAIRS_MAX: usize = 48;
-/// Room in which no connection fills.
+/// Capacity at which no connection fills, in bytes.
 const ROOMY: usize = 1 << 20;
 
 thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a simulation; what went wrong.
+/// Runs a simulation. Fails with the text of what went wrong.
 pub(super) fn attempt(plan: &Plan) -> Result<Tally, String> {
     let (outcome, tally) = run(plan);
     outcome.map(|()| tally)
 }
 
-/// Runs a simulation; what went wrong, and the operations that were begun until then.
+/// Runs a simulation. Returns its outcome, and counts of the operations that were begun.
 fn run(plan: &Plan) -> (Result<(), String>, Tally) {
     let mut simulation = match quietly(|| Simulation::new(plan)) {
         Ok(simulation) => simulation,
@@ -56,7 +56,7 @@ fn run(plan: &Plan) -> (Result<(), String>, Tally) {
     (outcome, simulation.tally)
 }
 
-/// What a panic says; it is not printed.
+/// Runs a function without printing panics. A panic becomes an error with its text.
 fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -78,7 +78,7 @@ fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// The failure with as little as it takes, and how it came.
+/// Shrinks a failing plan. Returns the failure, the story of the shrunk plan, and its source.
 pub(super) fn explain(plan: &Plan, failure: &str) -> String {
     let least = Shrinker::new(failure).shrunk(plan);
     let mut simulation = Simulation::new(&least);
@@ -98,12 +98,13 @@ pub(super) fn explain(plan: &Plan, failure: &str) -> String {
     )
 }
 
-/// Takes away from a plan whatever it can fail without.
+/// Shrinker: removes from a plan everything that the failure does not need.
 struct Shrinker {
     kind: String,
-    /// Simulations that may still be run.
+    /// Number of simulations that may still be run.
     left: usize,
-    /// True if what comes behind a failure goes as soon as it is seen, and everybody moves where one of them moved.
+    /// True if operations after the failure are dropped as soon as it is seen, and moves of one client become moves of
+    /// all.
     is_bold: bool,
 }
 
@@ -116,7 +117,8 @@ impl Shrinker {
         }
     }
 
-    /// The shorter of two ways. The bold one is quick where orders matter, but may settle on a failure that takes more.
+    /// Returns the shorter result of two ways. The bold way is quick where orders matter, but may end with a failure
+    /// that needs more.
     fn shrunk(&mut self, plan: &Plan) -> Plan {
         let ways = [true, false].map(|is_bold| {
             self.is_bold = is_bold;
@@ -131,7 +133,8 @@ impl Shrinker {
         }
     }
 
-    /// Takes away in rounds, until a round changes nothing: what went last may be what something else was needed for.
+    /// Shrinks in rounds until a round changes nothing: an early part may be needed only for a part that is removed
+    /// later.
     fn in_rounds(&mut self, plan: &Plan) -> Plan {
         let mut least = plan.clone();
         if let Some(begun) = self.fails(&least).filter(|_| self.is_bold) {
@@ -155,7 +158,7 @@ impl Shrinker {
         least
     }
 
-    /// The operations that were begun, if the plan fails as it should.
+    /// Returns the number of operations begun, if the plan fails in the same way.
     fn fails(&mut self, plan: &Plan) -> Option<usize> {
         self.left = self.left.checked_sub(1)?;
         let (outcome, tally) = run(plan);
@@ -163,7 +166,7 @@ impl Shrinker {
         fails.then(|| usize::try_from(tally.ops).expect("a list has this length"))
     }
 
-    /// Keeps the change if the plan fails with it; what comes behind the failure may go at once.
+    /// Keeps a change if the plan still fails with it. Operations after the failure may be dropped at once.
     fn keep_if(&mut self, least: &mut Plan, change: impl FnOnce(&mut Plan)) -> bool {
         let mut smaller = least.clone();
         change(&mut smaller);
@@ -180,7 +183,7 @@ impl Shrinker {
         true
     }
 
-    /// Keeps one client alone, two of them, or as few as possible.
+    /// Keeps a single client, two of them, or as few as possible.
     fn clients(&mut self, least: &mut Plan) {
         let many = least.people.len();
         let says = |who: &usize| {
@@ -202,7 +205,7 @@ impl Shrinker {
         }
     }
 
-    /// No operation of some kind, and no order of moves that matters, or only of moves of everybody.
+    /// Removes kinds of operations, and makes the order of moves irrelevant, or moves all at once.
     fn kinds(&mut self, least: &mut Plan) {
         for luxury in LUXURIES {
             self.keep_if(least, |plan| plan.ops.retain(|op| op.what != luxury));
@@ -214,7 +217,7 @@ impl Shrinker {
         }
     }
 
-    /// Leaves out ever smaller pieces, until none of one operation can go.
+    /// Leaves out ever smaller pieces, until no single operation can be left out.
     fn operations(&mut self, least: &mut Plan) {
         let mut size = least.ops.len().div_ceil(2);
         while size > 0 {
@@ -232,7 +235,7 @@ impl Shrinker {
         }
     }
 
-    /// Leaves a piece out, or puts less in its place; where the next one begins then.
+    /// Leaves a piece out, or replaces it by less. Returns the start of the next piece.
     fn fewer(&mut self, least: &mut Plan, at: usize, end: usize) -> Option<usize> {
         if self.keep_if(least, |plan| drop(plan.ops.drain(at..end))) {
             return Some(at);
@@ -253,7 +256,7 @@ impl Shrinker {
         None
     }
 
-    /// Leaves out two operations at a time of which one undoes the other.
+    /// Leaves out pairs of operations of which one undoes the other.
     fn pairs(&mut self, least: &mut Plan) {
         let mut at = 0;
         while at < least.ops.len() {
@@ -302,19 +305,19 @@ impl Shrinker {
     }
 }
 
-/// Leaves out everything that the other clients do.
+/// Leaves out all operations of the other clients.
 fn keep_people(plan: &mut Plan, stays: impl Fn(usize) -> bool) {
     plan.ops
         .retain(|op| !op.what.is_personal() || stays(op.who));
 }
 
-/// Everything that can happen happens after each thing that somebody does.
+/// Lets everything happen that can happen after each operation of a client or fault.
 fn settled(ops: &[Op]) -> Vec<Op> {
     let done = ops.iter().filter(|op| !op.what.is_done_by_settling());
     done.flat_map(|op| [*op, SETTLE]).collect()
 }
 
-/// Everybody moves where somebody moved, in the order of the first moves between two other things.
+/// Replaces moves of one by moves of all, in the order of the first moves between two other operations.
 fn at_once(ops: &[Op]) -> Vec<Op> {
     let mut fewer: Vec<Op> = Vec::new();
     let mut since = 0;
@@ -331,7 +334,7 @@ fn at_once(ops: &[Op]) -> Vec<Op> {
     fewer
 }
 
-/// The name of the invariant, or the beginning of what else it says.
+/// Returns the name of the violated invariant, or the beginning of another failure.
 fn kind(failure: &str) -> &str {
     let at = ["I-", "COR-"]
         .iter()

@@ -1,9 +1,10 @@
-//! Clients that rely on what PostgreSQL resolved at their Parse, while they and others change tables and views.
+//! Typists: clients that rely on what PostgreSQL resolved at their Parse, while they and others change tables and
+//! views.
 //!
-//! All of them prepare the same few texts, so that they share copies, and the objects are shared: no twin can know when a
-//! server parses. A request is judged when its answer has come, by what the objects were since it was sent. The type of a
-//! parameter is one that the column had at the client's own Parse or later, and stays what it was when the client saw it
-//! first. A name finds a view that was found at the client's own Parse or at some time since, and none that was gone before.
+//! All typists prepare the same few texts, so that they share copies and objects: no twin can know when a server
+//! parses. A request is judged when its answer has come, by the objects since it was sent. The type of a parameter is
+//! one that the column had at the client's own Parse or later. It stays the type that the client saw first. A name
+//! finds a view that was found at the client's own Parse or later, and none that was gone before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,23 +17,23 @@ use weir_wire::backend::ErrorFields;
 use super::super::world::World;
 use super::actor::greeting_end;
 
-/// Names that a client gives to statements.
+/// Names of the statements of a client.
 const NAMES: [&str; 3] = ["p0", "p1", "p2"];
-/// A value that no number type takes; the error names the type.
+/// Value that no number type accepts; the error names the type.
 const BAD: &str = "x";
 /// Errors from outside of the session, in plans that have them.
 const IMPOSED: [&str; 3] = ["57014", "42501", "22023"];
 
-/// A text that clients share.
+/// Statement text that clients share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Text {
-    /// Number of the table.
+    /// INSERT into the table with this number.
     Insert(usize),
     Returning(usize),
     Spot,
 }
 
-/// The texts of a plan are among these.
+/// Possible sets of texts of a plan.
 const TEXTS: [&[Text]; 6] = [
     &[Text::Spot],
     &[Text::Insert(0)],
@@ -49,7 +50,7 @@ const TEXTS: [&[Text]; 6] = [
 ];
 
 impl Text {
-    /// The texts of a plan.
+    /// Returns the texts of a plan.
     pub(super) fn of_plan(seed: u64) -> &'static [Self] {
         let texts: &&[Self] = Dice::new(seed).pick(&TEXTS);
         texts
@@ -65,7 +66,7 @@ impl Text {
         }
     }
 
-    /// Types that the parameter may have had, in order.
+    /// Returns the types that the parameter may have had, in order.
     fn numbers(self, database: &Database) -> Vec<Number> {
         match self {
             Self::Insert(table) | Self::Returning(table) => {
@@ -76,21 +77,21 @@ impl Text {
     }
 }
 
-/// What a client knows of a statement of its own.
+/// Knowledge of a client about a statement of its own.
 #[derive(Debug, Clone)]
 struct Known {
     text: Text,
-    /// The type of the column when its Parse was sent, as a place among all that it had.
+    /// Index of the column's type when the Parse was sent, among all types that the column had.
     first: usize,
-    /// The type of the parameter, once the client has seen it.
+    /// Type of the parameter, once the client has seen it.
     number: Option<Number>,
-    /// True for the view `ann.spot`, false for `public.spot`: what its name has found since its Parse.
+    /// Views that the name has found since the Parse: true for `ann.spot`, false for `public.spot`.
     views: BTreeSet<bool>,
-    /// Number of states of the view that were looked at.
+    /// Number of states of the view that were taken into account.
     seen: usize,
 }
 
-/// A part of a request.
+/// Message of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     Bind { name: String, is_bad: bool },
@@ -102,13 +103,13 @@ enum Part {
     Sync,
 }
 
-/// A request that was sent and not answered.
+/// Request that was sent and is not answered.
 #[derive(Debug)]
 struct Pending {
     parts: Vec<Part>,
-    /// Statements of its Parses.
+    /// Statements that the request parses.
     parsed: BTreeMap<String, Known>,
-    /// The transaction had failed when it was sent.
+    /// True if the transaction had failed when the request was sent.
     has_failed: bool,
 }
 
@@ -116,17 +117,17 @@ struct Pending {
 #[derive(Debug)]
 pub(super) struct Typist {
     is_struck: bool,
-    /// Texts that it prepares.
+    /// Texts that the client prepares.
     texts: &'static [Text],
-    /// Its connection.
+    /// Index of the client's connection in the world.
     caller: Option<usize>,
-    /// Where its greeting ends; everything before is judged.
+    /// Number of bytes that are judged; `None` before the end of the greeting.
     judged: Option<usize>,
     pending: Option<Pending>,
     names: BTreeMap<String, Known>,
-    /// Of the last ReadyForQuery.
+    /// Transaction status of the last ReadyForQuery.
     status: u8,
-    /// What its transaction made of the view `ann.spot`.
+    /// State of the view `ann.spot` inside of the client's transaction, if the transaction has changed it.
     view: Option<bool>,
 }
 
@@ -146,7 +147,7 @@ impl Typist {
 
     // --- what it says ---
 
-    /// Connects, or says the next thing if nothing is on its way. What it did, for people.
+    /// Connects, or sends the next request if nothing is in flight. Returns a description of the act.
     pub(super) fn act(
         &mut self,
         world: &mut World,
@@ -201,7 +202,7 @@ impl Typist {
         }
     }
 
-    /// Changes what a text of its own is resolved to.
+    /// Returns a request that changes what a text is resolved to.
     fn change(&self, database: &Database, dice: &mut Dice) -> Vec<Part> {
         let table = match dice.pick(self.texts) {
             Text::Insert(table) | Text::Returning(table) if self.status == b'I' => *table,
@@ -260,7 +261,7 @@ impl Typist {
         }
     }
 
-    /// A statement whose Parse is sent now.
+    /// Returns a statement whose Parse is sent now.
     fn known(&self, text: Text, database: &Database) -> Known {
         let numbers = text.numbers(database);
         Known {
@@ -277,7 +278,7 @@ impl Typist {
         self.view.unwrap_or_else(now)
     }
 
-    /// Uses all its statements, so that the end of a plan finds what is wrong with any.
+    /// Uses all statements, so that the end of a plan reveals any wrong one.
     pub(super) fn use_all(&mut self, world: &mut World, database: &Database, dice: &mut Dice) {
         if let Some(caller) = self.ready(world).filter(|_| self.status == b'I') {
             let mut parts = Vec::new();
@@ -298,14 +299,14 @@ impl Typist {
         }
     }
 
-    /// Ends its transaction, so that others get its server.
+    /// Ends the transaction, so that others get the server.
     pub(super) fn finish(&mut self, world: &mut World, database: &Database, dice: &mut Dice) {
         if let Some(caller) = self.ready(world).filter(|_| self.status != b'I') {
             self.ask(world, caller, database, query("ROLLBACK"), dice);
         }
     }
 
-    /// Its connection, if it may say something.
+    /// Returns the connection, if the client may send a request.
     fn ready(&self, world: &World) -> Option<usize> {
         let is_ready = self.judged.is_some() && self.pending.is_none();
         self.caller
@@ -314,14 +315,14 @@ impl Typist {
 
     // --- what it gets ---
 
-    /// Notes what the view was meanwhile.
+    /// Notes the states of the view since the last call.
     fn look(&mut self, database: &Database) {
         let all = database.views();
         let coming = self.pending.as_mut().map(|pending| &mut pending.parsed);
         let coming = coming.into_iter().flat_map(BTreeMap::values_mut);
         for known in self.names.values_mut().chain(coming) {
             if let Some(own) = self.view {
-                // Nobody else changes it until the transaction is over.
+                // No other client changes the view until the transaction is over.
                 known.views.insert(own);
                 continue;
             }
@@ -331,7 +332,7 @@ impl Typist {
         }
     }
 
-    /// Everything it got is what a direct connection may say.
+    /// Checks that a direct connection could have sent the same answers.
     pub(super) fn check(&mut self, world: &World, database: &Database) {
         let Some(caller) = self.caller.map(|caller| &world.callers[caller]) else {
             return;
@@ -390,7 +391,7 @@ impl Typist {
         }
     }
 
-    /// Messages that a part is answered by.
+    /// Returns the tags of the messages that answer a part.
     fn tags(&self, part: &Part, pending: &Pending) -> &'static [u8] {
         let text = |name: &String| {
             let known = pending.parsed.get(name).or_else(|| self.names.get(name));
@@ -444,13 +445,13 @@ impl Typist {
             (Part::Query(sql), b'C') if sql.starts_with("DROP") => self.view = Some(false),
             _ => {}
         }
-        // The unnamed one is not used again.
+        // The unnamed statement is not used again.
         if message.tag == b'Z' {
             self.names.remove("");
         }
     }
 
-    /// The parameter of a statement has this type.
+    /// Checks the type of a statement's parameter.
     fn sees_number(
         &mut self,
         name: &str,
@@ -509,7 +510,7 @@ impl Typist {
         }
     }
 
-    /// With faults over: it is let in, and its last request was answered.
+    /// Checks, once faults are over, that the client is let in and its last request was answered.
     pub(super) fn check_answered(&self, world: &World) {
         let Some(caller) = self.caller.map(|caller| &world.callers[caller]) else {
             return;
@@ -534,7 +535,7 @@ fn bind(name: &str, dice: &mut Dice) -> Part {
     }
 }
 
-/// Describes a statement, runs it, or both.
+/// Returns parts that describe a statement, execute it, or both.
 fn uses(name: &str, dice: &mut Dice) -> Vec<Part> {
     let pick = dice.below(4);
     let mut parts = Vec::new();
@@ -549,7 +550,7 @@ fn uses(name: &str, dice: &mut Dice) -> Vec<Part> {
     parts
 }
 
-/// The type of this name.
+/// Returns the number type of this name.
 fn named(name: &str) -> Option<Number> {
     NUMBERS.into_iter().find(|number| number.name() == name)
 }

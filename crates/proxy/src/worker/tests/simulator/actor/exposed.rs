@@ -1,7 +1,8 @@
-//! Clients whose statements may fail for reasons that no twin can know: cancels, timeouts, roles that were taken away.
+//! Exposed clients: their statements may fail for reasons that no twin can know (cancels, timeouts, roles that were
+//! taken away).
 //!
-//! Each has one request of one statement in flight, and its twin is told of it when the answer has come. Where that has an
-//! error which the twin would not have said, the twin's statement is made to fail at the same message.
+//! Each has one request of one statement in flight. Its twin is told of the request when the answer has come. If the
+//! answer has an error that the twin would not have sent, the twin's statement is made to fail at the same message.
 
 use weir_testkit::backend::Sight;
 use weir_testkit::cuts::Dice;
@@ -15,15 +16,15 @@ use super::super::super::postgres::CANCELLED;
 use super::super::super::world::World;
 use super::{Actor, hides, inserts, is_fatal, is_last_word, may_change};
 
-/// A request that was sent and not answered.
+/// Request that was sent and is not answered.
 #[derive(Debug)]
 pub(super) struct Pending {
     bytes: Vec<u8>,
-    /// State of the twin when it was sent.
+    /// State of the twin when the request was sent.
     before: Vec<String>,
-    /// Statements of it that a server ran.
+    /// Number of its statements that a server ran.
     ran: usize,
-    /// A cancel was on its way at some time since it was sent.
+    /// True if a cancel was in flight at some time since the request was sent.
     tainted: bool,
 }
 
@@ -55,7 +56,7 @@ impl Actor {
         world.callers[caller].say(bytes);
     }
 
-    /// Asks to cancel what it is doing.
+    /// Sends a cancel request for the client's statement.
     pub(in super::super) fn cancel(&mut self, world: &mut World) {
         if !self.person.is_exposed || self.greeted.is_none() {
             return;
@@ -85,7 +86,7 @@ impl Actor {
         }
     }
 
-    /// A server ran a statement of the request in flight.
+    /// Notes that a server ran a statement of the request in flight. Returns the state that the twin had.
     pub(super) fn saw_exposed(&mut self, sight: &Sight) -> Option<Vec<String>> {
         let pending = self.pending.as_mut();
         let pending = pending.unwrap_or_else(|| panic!("I-05: {sight:?} after its answer"));
@@ -93,7 +94,7 @@ impl Actor {
         Some(pending.before.clone())
     }
 
-    /// Judges what came since the last answer.
+    /// Judges the bytes received since the last answer.
     pub(super) fn check_exposed(&mut self, body: &[u8], closed: bool) {
         let fresh = &body[self.judged..];
         let (found, _) = messages(fresh);
@@ -118,7 +119,7 @@ impl Actor {
         }
     }
 
-    /// The twin is told what was asked, and of the error that it could not know.
+    /// Tells the twin the request, and the error that it could not know.
     fn judge(&mut self, pending: &Pending, answer: &[u8], body: &[u8]) {
         let mut imposed = false;
         let (answer, _) = sort_reports(answer);
@@ -151,12 +152,12 @@ impl Actor {
         }
         assert!(rest.is_empty(), "I-03: too much: {}", self.story(body));
         let runs = self.twin.take_sights().len();
-        // What ran and was then undone did nothing.
+        // A statement that ran and was undone had no effect.
         let right = pending.ran == runs || (imposed && pending.ran <= runs);
         assert!(right, "I-05: ran {}: {}", pending.ran, self.story(body));
     }
 
-    /// Makes the twin fail at this message; what it says behind its error.
+    /// Makes the twin fail at this message. Returns the twin's output after its error.
     fn impose(&mut self, message: &[u8]) -> Vec<u8> {
         let at_sync = message[0] == tag::SYNC;
         if at_sync {
@@ -175,7 +176,7 @@ impl Actor {
         said
     }
 
-    /// True for an error that comes from outside of the session.
+    /// True for an error from outside of the session.
     fn is_imposed(&self, error: &[u8], pending: &Pending) -> bool {
         let line = outline(error);
         if error[0] != b'E' || line.contains("FATAL") {
@@ -195,7 +196,7 @@ impl Actor {
                 .any(|code| line.contains(code))
     }
 
-    /// Checks an ended connection: one fatal error behind the last answer or within the next one.
+    /// Checks an ended connection: one fatal error after the last answer, or within the next one.
     fn check_end(&self, body: &[u8]) {
         let fresh = &body[self.judged..];
         let last = (0..=fresh.len())
@@ -225,8 +226,8 @@ impl Actor {
     }
 }
 
-/// The error that an answer to this message begins with, perhaps behind a notice or the description of its rows; and what
-/// follows it.
+/// Returns the error that an answer to this message begins with, perhaps behind a notice or the description of its
+/// rows. Returns also the bytes after the error.
 fn imposed_on(message: u8, answer: &[u8]) -> Option<(Frame<'_>, &[u8])> {
     if [tag::FLUSH, tag::COPY_DATA].contains(&message) {
         return None;
