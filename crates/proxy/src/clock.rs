@@ -4,7 +4,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use weir_pool::Moment;
 
-/// The process's time: monotonic microseconds since it was made, and the wall clock for what people read.
+/// Clock of the process: monotonic microseconds since it was made, and the wall clock for people to read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     start: Instant,

@@ -125,7 +125,7 @@ pub(crate) trait Driver {
     /// Takes a connection out of the driver, unless bytes are still to be sent.
     fn detach(&mut self, key: Key) -> Option<Stream>;
 
-    /// Returns the socket of a connection that has no backlog and no TLS.
+    /// Returns the socket of a connection that has no backlog and no TLS, and is not broken.
     fn socket(&self, key: Key) -> Option<BorrowedFd<'_>>;
 
     /// Sets the options of connections made from now on; called by a reload.

@@ -430,8 +430,8 @@ impl Global {
         self.pool_for(purpose.apply(settings, user), purpose)
     }
 
-    /// Returns the pool of the connection that listens for the clients of a database. Copies the keys and secret that
-    /// clients have left for our logins in `clients`.
+    /// Returns the pool of the connection that listens for the clients of a database. The keys and the secret for our
+    /// logins are copied from the pool `clients`.
     pub(crate) fn listener_pool(
         &self,
         clients: &GlobalPool,

@@ -2,7 +2,7 @@
 //! cancels.
 //!
 //! ```text
-//! old ──Listener (socket)…, Begin (whoever waits for the outcome)──► new
+//! old ──Listener (socket)…, Begin (stream for the outcome)─────────► new
 //! old ◄──────────────────────────────────────────────────── Ready ── new
 //! old ──Client (socket)…───────────────────────────────────────────► new
 //! old ◄───────────────── Cancel, then CancelOver ──────────────────► new
@@ -32,7 +32,7 @@ const PACKET_MAX: usize = 128 * 1024;
 /// Message between the processes of an upgrade.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Letter {
-    /// All listeners were sent: start. Carries the stream of the client that asked for the upgrade.
+    /// All listeners were sent: start. Carries the stream on which the outcome is reported.
     Begin,
     /// Cancel request for a client that may belong to the other process. `asker` is the connection of the request, at
     /// the sender.

@@ -1,5 +1,5 @@
-//! Logins that a host postpones: PostgreSQL is starting up, shutting down, or out of connections. Clients wait, and see
-//! the reason only if their wait times out.
+//! Logins that a host postpones because PostgreSQL is starting up, shutting down, or out of connections. Clients wait,
+//! and see the reason only if their wait times out.
 
 use weir_pool::Moment;
 use weir_session::fault::Fault;

@@ -435,7 +435,7 @@ mod tests {
         assert!(classes.len() > 1, "{classes:?}");
         let bind = |name: &str| class_of(&[b"B\0\0\0\0\0", name.as_bytes(), b"\0more"].concat());
         assert_ne!(bind("p1"), bind("p2"));
-        // What follows the name are parameters.
+        // The bytes after the name are parameters.
         let other = class_of(b"B\0\0\0\0\0p1\0other");
         assert_eq!(bind("p1"), other);
         for cut in [&b""[..], b"B", b"P\0\0\0\0", b"B\0\0\0\0abc"] {

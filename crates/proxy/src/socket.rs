@@ -1,4 +1,4 @@
-//! Sockets: TCP and unix, their options, and the TLS session that may sit on them.
+//! TCP and unix sockets, their options, and the TLS session that may protect them.
 
 use std::io;
 use std::net::SocketAddr;

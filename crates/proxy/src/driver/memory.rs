@@ -308,7 +308,7 @@ pub(crate) struct MemoryDriver {
     pub(crate) first: usize,
     /// True if there are no descriptors for more connections.
     pub(crate) is_short: bool,
-    /// True if the shortage was told since the last wait.
+    /// True if the shortage was reported since the last wait.
     told_short: bool,
     /// Connections that were sent to another process, by the file that stands for each.
     sent: Vec<(u64, MemoryStream)>,

@@ -82,7 +82,7 @@ impl DatabaseState {
             .is_ok()
     }
 
-    /// Stores the catalogue that a server returned. `None`: it could not answer, and nothing changes.
+    /// Stores the catalogue that a server returned; `None` if it could not answer, and the catalogue stays.
     pub(crate) fn learn(&self, catalogue: Option<Catalogue>, now: Moment, every: Duration) {
         self.next_look.store(now.plus(every).0, Ordering::Relaxed);
         let mut known = lock(&self.known);
@@ -97,7 +97,7 @@ impl DatabaseState {
         self.is_loaded.store(true, Ordering::Release);
     }
 
-    /// Adds code that a client is about to define.
+    /// Adds code that a client is about to define, and makes the next query for changes due at once.
     pub(crate) fn define(&self, definitions: Vec<Definition>, now: Moment) {
         let mut known = lock(&self.known);
         for definition in definitions {

@@ -22,7 +22,7 @@ pub(super) fn describe(clock: Clock) -> ProcessRow {
     }
 }
 
-/// Returns the resident memory: the second number of statm(5), which counts pages.
+/// Returns the resident memory in bytes. The second number of statm(5) counts its pages.
 fn resident_bytes() -> u64 {
     let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse().ok());

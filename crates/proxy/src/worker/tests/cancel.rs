@@ -9,7 +9,7 @@ use crate::driver::memory::End;
 
 const HIT: &str = "E(57014 canceling statement due to user request)";
 
-/// Returns a world with one server, a client whose query runs there, and a client that waits for the server.
+/// Returns a world with one server, a client whose query runs on it, and a client that waits for it.
 fn busy() -> (World, usize, usize) {
     let mut world = World::new(1, "default_pool_size = 1\nquery_wait_notify = 0");
     world.cancels_at_once = false;

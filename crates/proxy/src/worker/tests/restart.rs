@@ -28,7 +28,7 @@ fn nobody_who_comes_while_postgresql_starts_up_is_told_so() {
     world.settle();
     // Connections are refused, and the client is told.
     assert!(world.ask(before, &row()).contains("FATAL 08001"));
-    // The postmaster is there again, and recovers. Some client's login finds that out.
+    // The postmaster runs again, and recovers. Some client's login finds that out.
     world.host = Host::Rejects("57P03");
     world.advance(Duration::from_millis(200));
     let finder = world.login();

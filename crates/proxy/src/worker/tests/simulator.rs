@@ -34,7 +34,7 @@ use plan::{Op, Plan, What};
 use run::Tally;
 use typist::{Text, Typist};
 
-/// Limit on buffered bytes: no message of these clients is larger, and a worker may keep one message and what is read
+/// Limit on buffered bytes: a worker may keep one message, which is never larger here, and the bytes that it reads
 /// ahead.
 const BUFFERED_MAX: usize = 256 * 1024;
 /// Maximum number of half seconds that all clients may take to come to rest.
@@ -314,7 +314,7 @@ impl Simulation {
         self.tell(|| told);
     }
 
-    /// Changes, from a session outside of Weir, what the texts of typists are resolved to.
+    /// Changes the objects that the texts of typists are resolved to, from a session outside of Weir.
     fn change(&mut self, dice: &mut Dice) {
         let told = if dice.below(2) == 0 {
             let (table, number) = (dice.below(2), *dice.pick(&NUMBERS));
@@ -517,7 +517,7 @@ fn but_channels(state: &[String]) -> Vec<&String> {
     state.filter(|line| !line.starts_with("channel ")).collect()
 }
 
-/// Returns the number of the client whose statement this is.
+/// Returns the number of the client that sent this statement.
 fn whose(statement: &str) -> Option<usize> {
     let number = statement.strip_prefix('c')?.split('-').next();
     number?.parse().ok()

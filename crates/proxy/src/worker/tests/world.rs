@@ -518,7 +518,7 @@ impl World {
         })
     }
 
-    /// Lets everything happen that can happen without time passing, while no order holds clients back.
+    /// Lets everything happen that can happen without time passing. No order may hold clients back.
     pub(super) fn settle(&mut self) {
         self.settle_under_orders();
         self.check_quiet();

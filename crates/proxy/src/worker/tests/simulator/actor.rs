@@ -379,7 +379,7 @@ impl Actor {
     fn check_said(&self, body: &[u8], expected: &[u8], closed: bool) {
         if expected.starts_with(body) {
             let whole = body.len() == expected.len();
-            // In the middle of a message there is no place for an error.
+            // An error cannot be sent in the middle of a message.
             let torn = !messages(body).1.is_empty();
             let may_end = self.left || torn || (self.twin.is_closed() && whole);
             assert!(

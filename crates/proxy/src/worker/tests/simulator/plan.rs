@@ -48,7 +48,7 @@ pub(super) const SETTLE: Op = Op {
 pub(super) enum What {
     /// A client sends something.
     Act,
-    /// A client asks to cancel what it is doing.
+    /// A client asks to cancel its own statement.
     AskCancel,
     /// A cancel reaches the server, or its connection ends.
     Cancel,
@@ -117,7 +117,7 @@ impl What {
         self.at_once().is_some()
     }
 
-    /// Returns the operation that does for all, and at once, what this one does for one and in pieces.
+    /// Returns the operation that does at once, for all, what this operation does in pieces, for one.
     pub(super) fn at_once(self) -> Option<Self> {
         match self {
             Self::Client | Self::Clients => Some(Self::Clients),
