@@ -61,7 +61,7 @@ pub(crate) type Shared = (Passed, Arc<AtomicBool>);
 /// Reason for which listening failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Cannot bind or listen on the address.
+    /// The address cannot be bound or listened on.
     #[error("cannot listen on {address}: {error}")]
     Bind {
         /// Address, as configured.

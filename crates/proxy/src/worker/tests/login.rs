@@ -313,7 +313,7 @@ impl Stage {
             // The message may be incomplete.
             Cut if !caller.is_closed() => assert_eq!(errors, 0, "{}", case()),
             Terminate => assert!(errors == 0 && caller.is_closed(), "{}", case()),
-            // Legal at first; then only its continuation is.
+            // The message is legal; after it, only its continuation is.
             SaslInitial if scheme == Scheme::ScramFirst => assert!(errors <= 1, "{}", case()),
             _ => assert!(errors == 1 && caller.is_closed(), "{}", case()),
         }
@@ -416,7 +416,7 @@ fn sec_21_a_client_that_sends_without_end_while_it_waits_is_not_listened_to() {
     stage.world.settle();
     assert!(stage.world.buffered_max() <= 256 * 1024);
     assert!(stage.world.callers[client].unsent() > 0);
-    // The messages behind the proof are nonsense once they are read.
+    // Once the keys are derived, the bytes behind the proof are read, and they are nonsense.
     drop(held_up);
     stage.settle();
     assert!(stage.world.callers[client].is_closed());

@@ -156,7 +156,7 @@ pub(super) struct World {
     pub(super) database: Option<Database>,
     /// Answers of servers to queries about users.
     pub(super) catalog: Arc<Mutex<Catalog>>,
-    /// Wakes when a helper has sent a mailbox message.
+    /// Poll that the waker of the mailboxes wakes, such as when a helper has sent a message.
     bell: mio::Poll,
     /// Previous process; its workers stand behind ours.
     predecessor: Option<Predecessor>,
