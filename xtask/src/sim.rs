@@ -41,7 +41,7 @@ pub(crate) struct Flags {
 enum Other {
     /// Print what `pool_size = "auto"` reaches in simulated pools, beside the best fixed size
     Advisor {
-        /// One seed and the known best sizes, as the tests do; else three seeds and all sizes, some minutes
+        /// A single seed and the known best sizes, as the tests do; else three seeds and all sizes, some minutes
         #[arg(long)]
         quick: bool,
     },

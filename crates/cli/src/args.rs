@@ -146,13 +146,13 @@ pub(crate) struct Explain {
     /// Where it comes from: an IP address, or `local` for the unix socket
     #[arg(value_name = "ADDR")]
     pub(crate) address: Address,
-    /// It uses TLS
+    /// The client uses TLS
     #[arg(long)]
     pub(crate) tls: bool,
-    /// It uses TLS and has shown a certificate that client_tls_ca_file vouches for
+    /// The client uses TLS and has shown a certificate that client_tls_ca_file vouches for
     #[arg(long)]
     pub(crate) cert: bool,
-    /// It asks for physical replication
+    /// The client asks for physical replication
     #[arg(long)]
     pub(crate) replication: bool,
     /// A role that the user is a member of; may be repeated; `none` means in none
@@ -236,7 +236,7 @@ pub(crate) struct Check {
     /// Print what applies to clients of this database
     #[arg(long, value_name = "NAME")]
     pub(crate) database: Option<String>,
-    /// Who log in as this user
+    /// Clients that log in as this user
     #[arg(long, value_name = "NAME", requires = "database")]
     pub(crate) user: Option<String>,
 }

@@ -36,7 +36,7 @@ pub(crate) enum Bench {
     List(Files),
     /// Write the report of a result again, and print it
     Report {
-        /// Of a run, also of one that was stopped
+        /// Directory of a run, also of one that was stopped
         #[arg(value_name = "DIR")]
         directory: PathBuf,
     },
@@ -75,7 +75,7 @@ pub(crate) struct Run {
     /// Other values of a factor, such as clients=1,50; may be repeated
     #[arg(long = "set", value_name = "FACTOR=VALUE,...")]
     factors: Vec<Factor>,
-    /// How often everything is repeated
+    /// Number of repetitions of everything
     #[arg(long, value_name = "N")]
     blocks: Option<u32>,
     /// Seconds of warm-up of each cell

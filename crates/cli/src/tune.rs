@@ -42,7 +42,7 @@ pub(crate) enum Tune {
     Watch(Watch),
     /// Write the report of a result again, and print it
     Report {
-        /// Of a run or a watch, also of one that was stopped
+        /// Directory of a run or a watch, also of one that was stopped
         #[arg(value_name = "DIR")]
         directory: PathBuf,
         /// Print the finding as JSON instead
@@ -57,12 +57,12 @@ pub(crate) struct Watch {
     /// The database to look at
     #[arg(value_name = "URL", value_parser = Address::parse)]
     server: Address,
-    /// How long to look, in seconds; without it until Ctrl-C
+    /// Duration in seconds; without it until Ctrl-C
     #[arg(short, long, value_name = "SECONDS", value_parser = flags::seconds)]
     time: Option<std::time::Duration>,
     #[command(flatten)]
     machine: Server,
-    /// What is wanted
+    /// Goal of the recommendation
     #[arg(long, value_enum, default_value_t = Goal::Balanced)]
     goal: Goal,
     /// Where the result goes; without it weir-tune-TIME in the working directory

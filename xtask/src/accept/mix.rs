@@ -31,13 +31,13 @@ COMMIT;
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Deserialize, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Mix {
-    /// One row by its key: all work, no waits
+    /// Reads one row by its key: all work, no waits
     ReadOnly,
     /// A transfer between two accounts, with 1 ms of the client's own time before each statement
     Chatty,
-    /// The same transfer in one pipeline
+    /// Transfer in one pipeline
     Pipelined,
-    /// One of eight advisory locks, held for 2 ms: no sharp best size
+    /// Takes one of eight advisory locks, held for 2 ms: no sharp best size
     LaneBound,
     /// A transfer, half of them from the same account
     LockBound,

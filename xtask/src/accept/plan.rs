@@ -22,13 +22,13 @@ pub(crate) struct Flags {
     /// [default: 1,2,3,4,6,8,12,16,24,32,48; quick: 2,4,8,16,32]
     #[arg(long, value_delimiter = ',')]
     pub(super) sizes: Vec<u32>,
-    /// How often everything is run [default: 3; quick: 1]
+    /// Number of runs of everything [default: 3; quick: 1]
     #[arg(long)]
     pub(super) blocks: Option<u32>,
     /// Seconds of a run with an adaptive pool [default: 90; quick: 28]
     #[arg(long)]
     pub(super) seconds: Option<u64>,
-    /// How many of these count, at the end [default: two thirds of them]
+    /// Number of these that count, at the end [default: two thirds of them]
     #[arg(long)]
     pub(super) measured: Option<u64>,
     /// Seconds that count of a run of the sweep [default: 15; quick: 5]
@@ -40,7 +40,7 @@ pub(crate) struct Flags {
     /// pool_size_goal: throughput, balanced or latency
     #[arg(long)]
     pub(super) goal: Option<String>,
-    /// One block and short runs: about half an hour for all mixes
+    /// A single block and short runs: about half an hour for all mixes
     #[arg(long)]
     pub(super) quick: bool,
     /// Let everybody run on all processors; otherwise PostgreSQL has the first half for itself

@@ -18,13 +18,13 @@ pub(crate) struct Run {
     /// A question with a name
     #[arg(value_enum, default_value_t = Preset::Wallet)]
     preset: Preset,
-    /// How long it may take
+    /// Duration of the whole run
     #[arg(long, value_enum, default_value_t = Profile::Quick)]
     profile: Profile,
     /// Other numbers of connections
     #[arg(short, long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000))]
     connections: Vec<u32>,
-    /// How the e-wallet's transfers speak to the server
+    /// Form of the e-wallet's transfers
     #[arg(
         long,
         value_enum,
@@ -45,7 +45,7 @@ pub(crate) struct Run {
     /// Your own script of pgbench instead of the e-wallet, with a weight; may be repeated
     #[arg(short, long, value_name = "FILE[@WEIGHT]", requires = "server")]
     file: Vec<Script>,
-    /// How often each is measured
+    /// Number of measurements of each size
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: Option<u32>,
     /// Seconds of warm-up of each
@@ -83,7 +83,7 @@ pub(crate) struct Run {
     pooler: Option<Address>,
     #[command(flatten)]
     machine: Server,
-    /// What is wanted
+    /// Goal of the recommendation
     #[arg(long, value_enum, default_value_t = Goal::Balanced)]
     goal: Goal,
     /// Repeats the order of an earlier run; without it from the clock

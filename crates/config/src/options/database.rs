@@ -67,7 +67,7 @@ section! {
         prepare_unnamed_after: Option<u32> = ranged("0", 0, 1_000_000).unset();
         /// Overrides the global `query_wait_timeout`; 0 = off.
         query_wait_timeout: Option<Duration> = seconds("0").unset();
-        /// How new connections spread over several hosts.
+        /// Order in which new connections try several hosts.
         load_balance_hosts: LoadBalanceHosts = word(LoadBalanceHosts::NAMES, "round-robin");
         /// Servers of this database over all its pools; 0 = unlimited.
         max_db_connections: Option<u32> = int("0").unset();

@@ -40,13 +40,13 @@ section! {
         user: String = text("").fixed();
         /// When a server goes back to its pool.
         pool_mode: PoolMode = word(PoolMode::NAMES, "session");
-        /// What becomes of session state in transaction and statement pooling: `track` lets settings follow the client and keeps it on its server while it holds what cannot, `pin` keeps it there from its first change on, `refuse` lets settings follow and refuses the rest, `off` looks at nothing, as PgBouncer.
+        /// Treatment of session state in transaction and statement pooling: `track` lets settings follow the client and keeps it on its server while it holds state that cannot move, `pin` keeps it there from its first change on, `refuse` lets settings follow and refuses the rest, `off` looks at nothing, as PgBouncer.
         session_state: SessionState = word(SessionState::NAMES, "track");
-        /// How often a server is asked before its release for state that no statement showed; what it finds is treated as if one had, counted and logged.
+        /// Frequency with which a server is asked before its release for state that no statement showed; such state is treated as if a statement had shown it, counted and logged.
         session_state_check: StateCheck = of_kind(Kind::StateCheck, "off");
         /// Functions that change session state from within, so that a statement which calls one keeps the client on its server.
         session_state_functions: Vec<FunctionName> = of_kind(Kind::Functions, "");
-        /// What `lastval()` and `currval()` find in transaction and statement pooling with `session_state = track`: `learn` pins the clients of applications that were seen to read beyond the transaction, so that an application's first read may fail (55000); `pin` keeps a client on its server from its first `INSERT`, `COPY`, `MERGE` or `nextval` on; `refuse` refuses both functions and keeps no server for them.
+        /// Results of `lastval()` and `currval()` in transaction and statement pooling with `session_state = track`: `learn` pins the clients of applications that were seen to read beyond the transaction, so that an application's first read may fail (55000); `pin` keeps a client on its server from its first `INSERT`, `COPY`, `MERGE` or `nextval` on; `refuse` refuses both functions and keeps no server for them.
         sequence_values: SequenceValues = word(SequenceValues::NAMES, "learn");
         /// Interval at which a server is asked if functions, triggers or views that may change session state have changed; 0 = such code is not looked at.
         catalogue_refresh: Option<Duration> = timeout("15");
@@ -56,9 +56,9 @@ section! {
         max_client_conn: u32 = ranged("100", 1, 10_000_000);
         /// Servers per (database, user); 0 = unlimited, `auto` = the pool finds its size by itself while it works. Session pools always have a fixed size.
         default_pool_size: PoolSize = pool_size("20");
-        /// What pools with `pool_size = auto` do: `on` finds the size and holds it, `advise` tries sizes within a quarter of `pool_size_start`, comes back and says what it would do, `off` stays there.
+        /// Mode of pools with `pool_size = auto`: `on` finds the size and holds it, `advise` tries sizes within a quarter of `pool_size_start`, comes back and says what it would do, `off` stays there.
         pool_size_mode: SizingMode = word(SizingMode::NAMES, "on");
-        /// What a larger pool must bring: `throughput` wants the last per cent, `latency` short tails, `balanced` nearly all throughput with short tails.
+        /// Gain that a larger pool must bring: `throughput` wants the last per cent, `latency` short tails, `balanced` nearly all throughput with short tails.
         pool_size_goal: SizingGoal = word(SizingGoal::NAMES, "balanced");
         /// Assigned servers with which a pool with `pool_size = auto` begins.
         pool_size_start: u32 = ranged("20", 1, 1_000_000);
@@ -70,7 +70,7 @@ section! {
         min_pool_size: u32 = int("0");
         /// Extra servers per pool once a client has waited `reserve_pool_timeout`.
         reserve_pool_size: u32 = int("0");
-        /// How long a client waits before the reserve is used; 0 = the reserve is never used.
+        /// Time that a client waits before the reserve is used; 0 = the reserve is never used.
         reserve_pool_timeout: Option<Duration> = timeout("5");
         /// Servers per database over all its pools; 0 = unlimited.
         max_db_connections: u32 = int("0");
@@ -114,7 +114,7 @@ section! {
         scram_iterations_max: u32 = ranged("100000", 4096, 10_000_000);
         /// Notice sent to each client after its login; empty sends none.
         login_notify_message: String = text("");
-        /// How clients prove who they are.
+        /// Method by which clients authenticate.
         auth_type: AuthType = word(AuthType::NAMES, "md5").native("scram-sha-256");
         /// File of user names and secrets.
         auth_file: String = text("");
@@ -128,7 +128,7 @@ section! {
         auth_query: String = text(AUTH_QUERY);
         /// Database of `[databases]` that `auth_query` runs in; empty uses the client's.
         auth_dbname: String = text("").longest(63);
-        /// How long an answer of `auth_query` is believed, never beyond the secret's own end; 0 = asked at each login.
+        /// Time for which an answer of `auth_query` is kept, never beyond the secret's own end; 0 = asked at each login.
         auth_query_cache_ttl: Option<Duration> = timeout("0");
         /// Time before a client learns that its login failed; other clients do not wait.
         auth_failure_delay: Duration = Opt::new(Kind::Duration(Unit::Seconds), "0.25", 0, 60);
@@ -149,7 +149,7 @@ section! {
         metrics_listen: Vec<ListenPoint> = of_kind(Kind::ListenPoints, "").fixed();
         /// Log statistics every `stats_period`.
         log_stats: bool = flag("1");
-        /// How much more to log.
+        /// Additional log detail.
         verbose: u32 = ranged("0", 0, 100);
         /// Shape of the log lines.
         log_format: LogFormat = word(LogFormat::NAMES, "text").fixed();
@@ -191,11 +191,11 @@ section! {
         autodb_idle_timeout: Option<Duration> = timeout("3600");
         /// Drop a pool when unused for longer; 0 = never.
         pool_idle_timeout: Option<Duration> = timeout("0");
-        /// How long a resolved name is believed.
+        /// Time for which a resolved name is kept.
         dns_max_ttl: Duration = seconds("15");
-        /// How long a failed resolution is believed.
+        /// Time for which a failed resolution is kept.
         dns_nxdomain_ttl: Duration = seconds("15");
-        /// How often to look at the serial of DNS zones; 0 = never.
+        /// Interval of checks of the serial of DNS zones; 0 = never.
         dns_zone_check_period: Option<Duration> = timeout("0").without_effect("Names are resolved by the system, which does not tell about zones; `dns_max_ttl` bounds how long a change goes unnoticed. PgBouncer needs a build with c-ares for it.");
         /// Resolver configuration instead of /etc/resolv.conf.
         resolv_conf: String = text("").fixed().without_effect("Names are resolved by the system, with all that `nsswitch.conf` and `resolv.conf` say. PgBouncer needs a build with c-ares for it.");
@@ -213,9 +213,9 @@ section! {
         idle_transaction_timeout: Option<Duration> = timeout("0");
         /// Longest time a transaction may take; 0 = no limit.
         transaction_timeout: Option<Duration> = timeout("0");
-        /// How long SUSPEND waits for buffers to empty; 0 = no limit.
+        /// Time that SUSPEND waits for buffers to empty; 0 = no limit.
         suspend_timeout: Option<Duration> = timeout("10");
-        /// How long a shutdown by signal waits for transactions to end; 0 = not at all.
+        /// Time that a shutdown by signal waits for transactions to end; 0 = not at all.
         drain_timeout: Duration = seconds("25");
         /// Worker threads; 0 = one per core.
         workers: u32 = ranged("0", 0, 1024).fixed();
@@ -255,7 +255,7 @@ section! {
         server_tls_ciphers: String = text("default");
         /// Ciphers towards servers, TLS 1.3: names by colon; empty is all.
         server_tls13_ciphers: String = text("");
-        /// How TLS begins on a server connection: `postgres` asks first, `direct` begins at once, which PostgreSQL 17 and later understand and `require` or more allows.
+        /// Start of TLS on a server connection: `postgres` asks first, `direct` begins at once, which PostgreSQL 17 and later understand and `require` or more allows.
         server_tls_sslnegotiation: SslNegotiation = word(SslNegotiation::NAMES, "postgres");
         /// SCRAM bound to the TLS connection on the server hop: `require` logs in to a server in no other way.
         server_channel_binding: ChannelBinding = word(ChannelBinding::NAMES, "prefer");
