@@ -48,9 +48,46 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
         findings.extend(length(path, text));
         findings.extend(banned(path, text));
         findings.extend(imports(path, text));
+        findings.extend(doc_openings(path, text));
     }
     if path.ends_with(".md") {
         findings.extend(titles(path, text));
+    }
+    findings
+}
+
+/// Words with which no doc comment begins (PROSE rule 1).
+const OPENINGS: &[&str] = &[
+    "How", "It", "Its", "Of", "One", "So many", "That", "The same", "What", "Whether", "Who",
+];
+
+/// Checks that the first line of each doc comment names its thing or begins with a verb.
+fn doc_openings(path: &str, text: &str) -> Vec<Finding> {
+    let doc = |line: &str| {
+        let line = line.trim_start();
+        let doc = line
+            .strip_prefix("///")
+            .or_else(|| line.strip_prefix("//!"));
+        doc.map(str::to_owned)
+    };
+    let begins = |said: &str| {
+        let is_opening = |word: &&&str| {
+            let rest = said.strip_prefix(**word);
+            rest.is_some_and(|rest| rest.starts_with([' ', ',', ':']))
+        };
+        OPENINGS.iter().find(is_opening)
+    };
+    let (mut findings, mut is_inside) = (Vec::new(), false);
+    for (number, line) in numbered(text) {
+        let said = doc(line);
+        let first = said.as_deref().filter(|_| !is_inside).map(str::trim_start);
+        if let Some(word) = first.and_then(begins) {
+            let what = format!("a doc comment begins with \"{word}\"");
+            let instead =
+                "begin with the thing (\"Number of…\") or a verb (\"Returns…\", \"True if…\")";
+            findings.push(Finding::new(path, number, what, instead));
+        }
+        is_inside = said.is_some();
     }
     findings
 }
@@ -290,6 +327,23 @@ mod tests {
             found.iter().all(|what| what.starts_with("2: ")),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn doc_comments_that_begin_without_their_thing_are_found() {
+        let whether = "//! Doc.\n\n/// Whether it is free.\n/// How so.\nfn f() {}\n";
+        assert_eq!(
+            whats("a.rs", whether),
+            ["3: a doc comment begins with \"Whether\""]
+        );
+        let head = "//! What this does.\n";
+        assert_eq!(
+            whats("a.rs", head),
+            ["1: a doc comment begins with \"What\""]
+        );
+        let fine =
+            "//! Doc.\n\n/// Items of a list.\n///\n/// It may be empty.\n// Of note.\nfn f() {}\n";
+        assert_eq!(whats("a.rs", fine), Vec::<String>::new());
     }
 
     #[test]
