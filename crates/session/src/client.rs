@@ -180,6 +180,8 @@ pub struct Client {
     /// Number of bytes still to come of a message that is passed on while it arrives.
     pub(crate) owed: u64,
     pub(crate) rest: Rest,
+    /// Type of the last message that had to wait for replies or for the rest of its bytes; 0 if none did.
+    pub(crate) waiting: u8,
     pub(crate) refusing: Refusing,
     /// Settings the client began with; RESET returns to them.
     pub(crate) startup: Arc<Settings>,

@@ -541,6 +541,14 @@ impl Queue {
         self.entries.front()
     }
 
+    /// Returns the kind of the request behind the front entry, if it is ours, and of the client's first one behind that.
+    pub(crate) fn ours_behind_front(&self) -> Option<(Kind, Option<Kind>)> {
+        let mut behind = self.entries.iter().skip(1);
+        let first = behind.next().filter(|next| next.duty != Duty::Forward)?;
+        let theirs = behind.find(|next| next.duty == Duty::Forward);
+        Some((first.kind, theirs.map(|theirs| theirs.kind)))
+    }
+
     /// Returns the statements of ours in the Query in front, if there are any.
     pub(crate) fn inserted(&self) -> Option<&Inserted> {
         self.entries.front()?.inserted.as_deref()

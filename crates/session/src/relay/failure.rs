@@ -1,10 +1,11 @@
 //! Interprets an ErrorResponse about prepared statements, for Weir and, with the client's names, for the client.
 
 use weir_wire::backend::{self, tag};
+use weir_wire::frontend;
 use weir_wire::sqlstate::SqlState;
 
 use super::shape;
-use crate::expected::{Expected, Kind};
+use crate::expected::{CopyState, Expected, Kind, Queue};
 use crate::server::Server;
 use crate::statement::OUTDATED;
 
@@ -82,8 +83,8 @@ fn is_missing(failed: &Expected, body: &[u8]) -> bool {
         && contains(body, &renamed.ours.name).is_some()
 }
 
-fn contains(body: &[u8], name: &[u8]) -> Option<usize> {
-    body.windows(name.len()).position(|window| window == name)
+fn contains(body: &[u8], text: &[u8]) -> Option<usize> {
+    body.windows(text.len()).position(|window| window == text)
 }
 
 /// Returns an ErrorResponse about a replaced statement name with the client's name in place of ours.
@@ -106,8 +107,45 @@ pub(super) fn renamed(entry: &Expected, body: &[u8]) -> Option<Vec<u8>> {
     {
         return None;
     }
-    let at = contains(body, ours)?;
-    let new_body = [body.get(..at)?, theirs, body.get(at + ours.len()..)?].concat();
+    replaced(body, ours, theirs)
+}
+
+/// Returns the ErrorResponse about a message in the middle of a COPY FROM STDIN (`unexpected message type 0x50 during COPY
+/// from stdin`), with the type of the client's message in place of that of ours in front of it. `waiting` is the type of
+/// the client's message that waits.
+pub(super) fn retyped(queue: &Queue, waiting: u8, body: &[u8]) -> Option<Vec<u8>> {
+    if !matches!(queue.copy(), CopyState::In { .. }) {
+        return None;
+    }
+    let code = backend::ErrorFields::parse(body).ok()?.get(b'C')?;
+    if code != SqlState::PROTOCOL_VIOLATION.as_str().as_bytes() {
+        return None;
+    }
+    let (ours, theirs) = queue.ours_behind_front()?;
+    let number = |tag| format!("0x{tag:02X}").into_bytes();
+    let theirs = theirs.map_or(waiting, frontend_tag);
+    replaced(body, &number(frontend_tag(ours)), &number(theirs))
+}
+
+/// Returns the tag of a request of this kind.
+fn frontend_tag(kind: Kind) -> u8 {
+    match kind {
+        Kind::Bind => frontend::tag::BIND,
+        Kind::Close => frontend::tag::CLOSE,
+        Kind::CopyEnd => frontend::tag::COPY_DONE,
+        Kind::Describe => frontend::tag::DESCRIBE,
+        Kind::Execute => frontend::tag::EXECUTE,
+        Kind::FunctionCall => frontend::tag::FUNCTION_CALL,
+        Kind::Parse => frontend::tag::PARSE,
+        Kind::Query => frontend::tag::QUERY,
+        Kind::Sync => frontend::tag::SYNC,
+    }
+}
+
+/// Returns an ErrorResponse with this body, and the first of these texts replaced.
+fn replaced(body: &[u8], text: &[u8], by: &[u8]) -> Option<Vec<u8>> {
+    let at = contains(body, text)?;
+    let new_body = [body.get(..at)?, by, body.get(at + text.len()..)?].concat();
     let length = u32::try_from(new_body.len() + 4).ok()?;
     let mut message = vec![tag::ERROR_RESPONSE];
     message.extend_from_slice(&length.to_be_bytes());

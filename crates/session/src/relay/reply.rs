@@ -620,7 +620,8 @@ impl Work<'_, '_> {
         let inserted = self.server.queue.inserted();
         let moved = inserted.and_then(|inserted| inserted.repositioned(tag::ERROR_RESPONSE, body));
         self.server.queue.fail_inserted();
-        let refusal = self.refusal(body).or(moved);
+        let retyped = || failure::retyped(&self.server.queue, self.client.waiting, body);
+        let refusal = self.refusal(body).or(moved).or_else(retyped);
         let verdict = self.error_of_server(body)?;
         match refusal {
             Some(message) if verdict == Verdict::Keep => {

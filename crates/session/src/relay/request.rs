@@ -299,6 +299,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
                 have: rest.len().min(total),
             };
             if !self.message(message)? {
+                self.link.client.waiting = header.tag;
                 return Ok((at, false));
             }
             self.record(message);

@@ -148,6 +148,23 @@ fn cor_04_data_behind_a_failed_copy_goes_nowhere() {
 }
 
 #[test]
+fn a_message_in_the_middle_of_a_copy_is_named_as_the_client_sent_it() {
+    for (step, named) in [
+        (say().bind("", "one"), "0x42"),
+        (say().describe_statement("one"), "0x44"),
+        (say().parse("three", "row x"), "0x50"),
+    ] {
+        // The server has room for one statement: the first one is prepared again in front of the client's message.
+        let mut pair = Pair::with(1, 1, 1, Cuts::Whole);
+        pair.say(say().parse("one", "row 1").sync())
+            .say(say().parse("two", "row 2").sync())
+            .say(say().query("copy in"))
+            .say(step);
+        assert!(pair.seen().contains(named), "{}", pair.seen());
+    }
+}
+
+#[test]
 fn cor_05_a_sync_ahead_of_the_data_is_not_answered() {
     let mut pair = Pair::new();
     pair.say(say().parse("", "copy in").run("").sync())
