@@ -188,7 +188,11 @@ impl Upgrades {
         if let Err(error) = running.offer(&link, report) {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(UpgradeError::Offer(error));
+            return Err(match error {
+                // It was faster: its configuration has a mistake, perhaps.
+                LinkError::Ended => UpgradeError::NotReady(error),
+                _ => UpgradeError::Offer(error),
+            });
         }
         Ok((child, link))
     }

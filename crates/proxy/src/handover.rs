@@ -153,6 +153,19 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_has_ended_is_said_to_have_ended_whatever_it_left_unread() {
+        for unread in 0..2 {
+            let (link, theirs) = Link::pair().unwrap();
+            for _ in 0..unread {
+                link.ready().unwrap();
+            }
+            drop(theirs);
+            assert!(matches!(link.wait_ready(), Err(LinkError::Ended)));
+            assert!(matches!(link.ready(), Err(LinkError::Ended)));
+        }
+    }
+
+    #[test]
     fn another_version_more_bytes_and_fewer_are_refused() {
         let packet = cancel(4).encode().unwrap();
         let mut other = packet.clone();

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -38,6 +39,15 @@ pub enum LinkError {
     /// Packet of another version.
     #[error("the other process speaks version {0} of the hand-over, which is not ours")]
     Version(u8),
+}
+
+impl From<Errno> for LinkError {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::CONNRESET | Errno::PIPE => Self::Ended,
+            other => Self::Io(other.into()),
+        }
+    }
 }
 
 /// End of the socket pair.
@@ -152,7 +162,7 @@ impl Link {
         }
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         sendmsg(&self.socket, &[IoSlice::new(&packet)], &mut control, flags)
-            .map_err(io::Error::from)?;
+            .map_err(LinkError::from)?;
         Ok(())
     }
 
@@ -164,7 +174,7 @@ impl Link {
             &mut [0],
             RecvFlags::PEEK | RecvFlags::DONTWAIT,
         );
-        !matches!(looked, Err(rustix::io::Errno::AGAIN))
+        !matches!(looked, Err(Errno::AGAIN))
     }
 
     /// Waits for a message.
@@ -175,8 +185,8 @@ impl Link {
         let received = loop {
             let buffers = &mut [IoSliceMut::new(&mut packet)];
             match recvmsg(&self.socket, buffers, &mut control, RecvFlags::CMSG_CLOEXEC) {
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(LinkError::Io(error.into())),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
                 Ok(received) => break received.bytes,
             }
         };
