@@ -65,6 +65,9 @@ pub enum CloseReason {
     /// `server_lifetime`.
     #[error("server lifetime over")]
     Lifetime,
+    /// A client that wants a fresh server needs the place.
+    #[error("a client needs a new session")]
+    NewSession,
     /// RECONNECT or a reload made older connections obsolete.
     #[error("obsolete connection")]
     Obsolete,

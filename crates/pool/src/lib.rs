@@ -26,6 +26,8 @@
 //!   the user limit. The places are taken by compare-and-swap, all or none. The permit travels with the server.
 //! - **The longest waiter is served first.** Within a lane the queue ensures it. Across lanes, a free server goes to
 //!   another lane's waiter if that waiter is older by more than [`FAIRNESS_GRACE`].
+//! - **A client may want a fresh server** ([`Want::Fresh`]). If the limits leave no room for one, the first used server
+//!   that is free when it is such a client's turn is closed in its place.
 //! - **A client may keep a free server** while no client waits on any lane ([`Shard::keep`]). [`Action::Reclaim`] takes
 //!   it back.
 //! - **No wakeup is lost.** Every "announce, then look" pair is ordered by SeqCst. `shared.rs` and [`Quota`] give the
@@ -46,13 +48,13 @@
 //! let now = Moment(1);
 //!
 //! // No server yet: the client waits, and we are told to open a connection.
-//! assert!(matches!(shard.checkout(now, ClientId(1)), Checkout::Queued(_)));
+//! assert!(matches!(shard.checkout(now, ClientId(1), Want::Any), Checkout::Queued(_)));
 //! let Some(Action::Connect(token)) = shard.poll(now) else { panic!("a place is free") };
-//! shard.connect_started(token, ServerId(7));
+//! shard.connect_started(token, ServerId(7), Serial(1));
 //! assert_eq!(shard.connected(now, ServerId(7)), Checkin::Assigned(ClientId(1)));
 //!
 //! // The pool is full: the next client waits for the first to finish.
-//! assert!(matches!(shard.checkout(now, ClientId(2)), Checkout::Queued(_)));
+//! assert!(matches!(shard.checkout(now, ClientId(2), Want::Any), Checkout::Queued(_)));
 //! assert!(shard.poll(now).is_none());
 //! assert_eq!(shard.checkin(now, ServerId(7)), Checkin::Assigned(ClientId(2)));
 //! assert_eq!(shard.checkin(now, ServerId(7)), Checkin::Idle);
@@ -74,6 +76,7 @@ mod quota;
 mod random;
 mod shard;
 mod shared;
+mod want;
 
 pub use action::Action;
 pub use action::Checkin;
@@ -111,3 +114,5 @@ pub use shared::HEADS_PUBLISHED;
 pub use shared::Parcel;
 pub use shared::Permit;
 pub use shared::Shared;
+pub use want::Serial;
+pub use want::Want;

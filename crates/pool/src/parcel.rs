@@ -7,6 +7,8 @@ use crate::shared::Permit;
 use crate::shared::Promise;
 use crate::shared::Seat;
 use crate::shared::Transit;
+use crate::want::Serial;
+use crate::want::Users;
 
 /// Permission to open one server connection. Goes back by `connect_started` or `connect_abandoned`.
 #[derive(Debug)]
@@ -28,5 +30,7 @@ pub struct Parcel {
     pub(crate) started: Moment,
     pub(crate) expires: Moment,
     pub(crate) used_at: Moment,
+    pub(crate) serial: Serial,
+    pub(crate) users: Users,
     pub(crate) transit: Transit,
 }

@@ -7,6 +7,7 @@ use crate::moment::ClientId;
 use crate::moment::Moment;
 use crate::shared::HEADS_PUBLISHED;
 use crate::shared::Line;
+use crate::want::Want;
 
 /// Maximum number of entries searched for heads to publish, those of waiters that have left included.
 const SCAN_MAX: usize = 32;
@@ -15,6 +16,7 @@ const SCAN_MAX: usize = 32;
 struct Waiter {
     ticket: Ticket,
     client: ClientId,
+    want: Want,
     /// The waiter left from the middle of the queue; its entry is skipped and removed later.
     gone: bool,
 }
@@ -25,13 +27,15 @@ struct Waiter {
 pub(crate) struct Queue {
     waiters: VecDeque<Waiter>,
     gone: usize,
+    /// Number of waiters that do not want just any server.
+    choosy: usize,
     next_number: u64,
     /// Waiters up to this ticket have been told that they wait.
     notified: Option<Ticket>,
 }
 
 impl Queue {
-    pub(crate) fn push(&mut self, client: ClientId, since: Moment) -> Ticket {
+    pub(crate) fn push(&mut self, client: ClientId, want: Want, since: Moment) -> Ticket {
         let ticket = Ticket {
             since,
             number: self.next_number,
@@ -40,8 +44,10 @@ impl Queue {
         let waiter = Waiter {
             ticket,
             client,
+            want,
             gone: false,
         };
+        self.choosy += usize::from(want != Want::Any);
         if self.waiters.back().is_none_or(|last| last.ticket < ticket) {
             self.waiters.push_back(waiter);
         } else {
@@ -54,8 +60,41 @@ impl Queue {
     pub(crate) fn pop(&mut self) -> Option<ClientId> {
         let waiter = self.waiters.pop_front()?;
         debug_assert!(!waiter.gone, "the head is alive");
+        self.choosy -= usize::from(waiter.want != Want::Any);
         self.drop_gone_heads();
         Some(waiter.client)
+    }
+
+    /// Removes and returns the first waiter whose requirement is met.
+    pub(crate) fn pop_where(
+        &mut self,
+        is_met: impl Fn(ClientId, Want) -> bool,
+    ) -> Option<ClientId> {
+        if self.choosy == 0 {
+            return self.pop();
+        }
+        let fits = |waiter: &&Waiter| !waiter.gone && is_met(waiter.client, waiter.want);
+        let found = self.waiters.iter().find(fits)?;
+        let (ticket, client) = (found.ticket, found.client);
+        let _ = self.forget(ticket);
+        Some(client)
+    }
+
+    /// The client that waits longest, and its requirement.
+    pub(crate) fn head(&self) -> Option<(ClientId, Want)> {
+        (self.waiters.front()).map(|waiter| (waiter.client, waiter.want))
+    }
+
+    /// Moment since which the first waiter waits whose requirement is met.
+    pub(crate) fn first_where(&self, is_met: impl Fn(ClientId, Want) -> bool) -> Option<Moment> {
+        let fits = |waiter: &&Waiter| !waiter.gone && is_met(waiter.client, waiter.want);
+        let found = self.waiters.iter().find(fits);
+        found.map(|waiter| waiter.ticket.since)
+    }
+
+    /// Number of waiters that do not want just any server.
+    pub(crate) fn choosy(&self) -> usize {
+        self.choosy
     }
 
     /// Removes a waiter; false if it is no longer in the queue.
@@ -72,6 +111,7 @@ impl Queue {
         if std::mem::replace(&mut waiter.gone, true) {
             return false;
         }
+        self.choosy -= usize::from(waiter.want != Want::Any);
         self.gone += 1;
         self.drop_gone_heads();
         // Amortised: a sweep costs no more than the departures since the last sweep.
@@ -115,17 +155,21 @@ impl Queue {
         self.unnotified().map(|(ticket, _)| ticket.since)
     }
 
-    pub(crate) fn line(&self, unmet: usize) -> Line {
+    /// Publishes the waiters that want just any server, and the first `choosy` others.
+    pub(crate) fn line(&self, choosy: usize) -> Line {
         let mut line = Line {
-            count: self.len(),
-            unmet,
+            count: self.len() - self.choosy + choosy,
             ..Line::EMPTY
         };
-        let alive = self
-            .waiters
-            .iter()
-            .take(SCAN_MAX)
-            .filter(|waiter| !waiter.gone);
+        let mut left = choosy;
+        let mut is_shown = |waiter: &&Waiter| {
+            let is_any = waiter.want == Want::Any;
+            let is_shown = !waiter.gone && (is_any || left > 0);
+            left -= usize::from(is_shown && !is_any);
+            is_shown
+        };
+        let scanned = self.waiters.iter().take(SCAN_MAX);
+        let alive = scanned.filter(|waiter| is_shown(waiter));
         for (slot, waiter) in line.heads.iter_mut().zip(alive) {
             *slot = waiter.ticket.since;
         }

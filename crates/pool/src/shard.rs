@@ -22,6 +22,8 @@ use crate::shared::Promise;
 use crate::shared::Refusal;
 use crate::shared::Seat;
 use crate::shared::Shared;
+use crate::want::Serial;
+use crate::want::Users;
 
 mod closing;
 mod count;
@@ -30,6 +32,7 @@ mod keep;
 mod seats;
 mod serve;
 mod upkeep;
+mod wants;
 
 #[cfg(test)]
 mod tests;
@@ -75,8 +78,8 @@ pub const SURPLUS_SPACING: Duration = Duration::from_millis(500);
 ///                    gone <--- closed -- Closing                 Leaving --- detach ---> Parcel
 /// ```
 ///
-/// **Invariant:** a shard never has both an idle server and a waiter, unless the limit on assigned servers keeps them
-/// apart.
+/// **Invariant:** a shard never has both an idle server and a waiter that may use it, unless the limit on assigned
+/// servers keeps them apart.
 #[derive(Debug)]
 pub struct Shard {
     shared: Arc<Shared>,
@@ -137,6 +140,8 @@ struct Entry {
     expires: Moment,
     /// When a client last released the server: since then nothing has shown that it is alive.
     used_at: Moment,
+    serial: Serial,
+    users: Users,
 }
 
 #[derive(Debug)]
@@ -228,11 +233,10 @@ impl Shard {
             // There is no other lane to read it or to defer to this one.
             return;
         }
-        let unmet = self.unmet();
         if self.queue.is_empty() && self.announced == Line::EMPTY {
             return;
         }
-        let line = self.queue.line(unmet);
+        let line = self.line();
         if line == self.announced {
             return;
         }

@@ -62,8 +62,8 @@ struct Waiting {
     count: AtomicUsize,
     /// Number of servers on their way to this lane, or about to be.
     promised: AtomicUsize,
-    /// Number of waiters that no login in progress is meant for.
-    unmet: AtomicUsize,
+    /// Moment since which the first waiter waits that no login in progress is meant for; NEVER = there is none.
+    unmet_since: AtomicU64,
     /// Moments since which the longest waiters wait, longest first; NEVER = none.
     heads: [AtomicU64; HEADS_PUBLISHED],
 }
@@ -78,8 +78,13 @@ struct Lane {
 /// State of a lane's queue as published to the other lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
+    /// Number of waiters that a server of another lane can help.
     pub(crate) count: usize,
+    /// Number of waiters that no login in progress is meant for.
     pub(crate) unmet: usize,
+    /// Moment since which the first of these waits; NEVER if there is none.
+    pub(crate) unmet_since: Moment,
+    /// Moments since which the first of those that a server can help wait.
     pub(crate) heads: [Moment; HEADS_PUBLISHED],
 }
 
@@ -87,6 +92,7 @@ impl Line {
     pub(crate) const EMPTY: Self = Self {
         count: 0,
         unmet: 0,
+        unmet_since: Moment::NEVER,
         heads: [Moment::NEVER; HEADS_PUBLISHED],
     };
 
@@ -430,7 +436,7 @@ impl Shared {
         for (slot, head) in waiting.heads.iter().zip(line.heads) {
             slot.store(head.0, Relaxed);
         }
-        waiting.unmet.store(line.unmet, SeqCst);
+        waiting.unmet_since.store(line.unmet_since.0, SeqCst);
         waiting.count.store(line.count, SeqCst);
     }
 
@@ -506,7 +512,7 @@ impl Shared {
 
     /// True if another lane's first waiter that needs a place of its own is older than `before`.
     pub(crate) fn has_older_unmet(&self, own: usize, before: Moment) -> bool {
-        let older = |waiting: &Waiting| waiting.first_unmet().is_some_and(|since| since < before);
+        let older = |waiting: &Waiting| waiting.unmet_since.load(SeqCst) < before.0;
         let mut others = self.others(own);
         others.any(|(_, lane)| older(&lane.waiting.0))
     }
@@ -628,7 +634,7 @@ impl Lane {
         let waiting = Waiting {
             count: AtomicUsize::new(0),
             promised: AtomicUsize::new(0),
-            unmet: AtomicUsize::new(0),
+            unmet_since: never(),
             heads: std::array::from_fn(|_| never()),
         };
         Self {
@@ -653,14 +659,6 @@ impl Waiting {
                 .map_or(Moment::NEVER.0, |head| head.load(Relaxed))
         };
         (promised < count).then(|| Moment(head()))
-    }
-
-    /// Moment since which the first waiter that needs a place of its own waits; None also beyond the published heads.
-    fn first_unmet(&self) -> Option<Moment> {
-        let unmet = self.unmet.load(SeqCst);
-        let count = self.count.load(SeqCst);
-        let head = self.heads.get(count.saturating_sub(unmet))?;
-        (unmet > 0).then(|| Moment(head.load(Relaxed)))
     }
 }
 

@@ -27,9 +27,11 @@ use weir_pool::Moment;
 use weir_pool::Parcel;
 use weir_pool::Policy;
 use weir_pool::Quota;
+use weir_pool::Serial;
 use weir_pool::ServerId;
 use weir_pool::Shard;
 use weir_pool::Shared;
+use weir_pool::Want;
 
 /// Time stands still, because nothing may depend on a timer.
 const NOW: Moment = Moment(1);
@@ -112,7 +114,7 @@ impl Lane {
         match state {
             Client::Away if left > 0 => {
                 self.clients[client] = (Client::Waiting, left - 1);
-                match self.shard.checkout(NOW, ClientId(client as u64)) {
+                match self.shard.checkout(NOW, ClientId(client as u64), Want::Any) {
                     Checkout::Granted(server) | Checkout::Check(server) => {
                         self.hold(client, server);
                     }
@@ -188,7 +190,7 @@ impl Lane {
             Action::Ask { lane } => drop(self.others[lane].send(Message::Ask(self.number))),
             Action::Connect(token) => {
                 let server = self.name();
-                self.shard.connect_started(token, server);
+                self.shard.connect_started(token, server, Serial(0));
                 let open = self.open.fetch_add(1, SeqCst) + 1;
                 let max = match self.setup.database_max {
                     0 => self.setup.size,

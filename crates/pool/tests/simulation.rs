@@ -38,6 +38,7 @@ fn any_op() -> impl Strategy<Value = Op> {
         1 => any::<bool>().prop_map(Op::Bound),
         3 => prop_oneof![0..2_000u64, 0..20_000u64, 0..400_000u64].prop_map(Op::Advance),
         10 => (0..CLIENTS).prop_map(Op::Checkout),
+        2 => (0..CLIENTS).prop_map(Op::CheckoutFresh),
         12 => any::<u64>().prop_map(Op::Deliver),
         1 => any::<u64>().prop_map(Op::DieBusy),
         1 => any::<u64>().prop_map(Op::DieIdle),

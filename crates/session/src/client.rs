@@ -329,8 +329,11 @@ impl Client {
         self.pin.or_else(|| reason().map(Pin::State))
     }
 
-    /// True if a server that others have used might answer differently than a new one.
-    pub(crate) fn wants_new_server(&self) -> bool {
+    /// True if the client's next request needs a server that is like a new connection: one that others have used might
+    /// answer it differently ([`crate::relay::wants_new`]). Where every new object is temporary, PostgreSQL shows if the
+    /// session has had temporary objects before.
+    #[inline]
+    pub fn wants_new_server(&self) -> bool {
         let begins_temporary = || {
             let path = self.settings.get("search_path").unwrap_or_default();
             path.trim_start_matches([' ', '"']).starts_with("pg_temp")

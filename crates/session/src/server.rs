@@ -88,8 +88,6 @@ pub struct Server {
     pub(crate) asked: VecDeque<Box<(Question, Answer)>>,
     /// Number of statements bound since the last Sync.
     pub(crate) bound: u32,
-    /// True if more than one client has used the server.
-    pub(crate) has_past: bool,
     /// True if the client has run DISCARD ALL, so its start values must be set behind its batch.
     pub(crate) discards: bool,
     /// True if a statement may exist under the name of [`crate::statement::Registry::taken`].
@@ -106,8 +104,6 @@ pub struct Server {
     pub(crate) returning: Vec<(Box<[u8]>, Vec<String>)>,
     /// Number of the client that used the server last.
     pub(crate) user: u64,
-    /// Number of the server; 0 if it has none.
-    number: u64,
     /// Number of that client's last lease of this server.
     pub(crate) lease: u64,
     /// Process id of the server.
@@ -222,7 +218,6 @@ impl Server {
             questions_interrupted: 0,
             asked: VecDeque::new(),
             bound: 0,
-            has_past: false,
             discards: false,
             has_taken: false,
             discard: Discard::default(),
@@ -231,7 +226,6 @@ impl Server {
             ran_unread: false,
             returning: Vec::new(),
             user: 0,
-            number: 0,
             lease: 0,
             process: 0,
             lent: None,
@@ -430,22 +424,6 @@ impl Server {
     /// Number of the client that used the server last; 0 if there is none.
     pub fn user(&self) -> u64 {
         self.user
-    }
-
-    /// Sets the server's number, from the same sequence as [`Client::set_number`]: the greater number is the later one.
-    pub fn set_number(&mut self, number: u64) {
-        self.number = number;
-    }
-
-    /// True if the server answers this client like a connection of its own would. A server that others have used
-    /// answers a few statements differently ([`crate::relay::wants_new`]). Where every new object is temporary,
-    /// PostgreSQL shows if the session has had temporary objects before. An unused server that is older than the client
-    /// counted as a session before the client came.
-    #[inline]
-    pub fn suits(&self, client: &Client) -> bool {
-        let is_own = self.user == client.number && !self.has_past;
-        let is_new = self.user == 0 && self.number > client.number;
-        is_own || is_new || !client.wants_new_server()
     }
 
     /// True if the session has state that can never be removed, so that no other client may use the server.

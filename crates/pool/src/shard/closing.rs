@@ -60,6 +60,7 @@ impl Shard {
             CloseReason::IdleTimeout => self.policy.min,
             CloseReason::Evicted
             | CloseReason::Lifetime
+            | CloseReason::NewSession
             | CloseReason::Obsolete
             | CloseReason::Paused => 0,
         }

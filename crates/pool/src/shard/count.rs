@@ -42,7 +42,7 @@ pub enum Violation {
         /// Servers in state idle.
         idle: usize,
     },
-    /// An idle server and a waiter in one shard.
+    /// An idle server and a waiter that may use it in one shard.
     #[error("{waiting} clients wait beside {idle} idle servers")]
     IdleBesideWaiters {
         /// Idle servers.
@@ -166,7 +166,8 @@ impl Shard {
                 idle,
             });
         }
-        if idle > 0 && self.waiting() > 0 && !self.policy.limits_assigned {
+        let is_usable = self.waiting() > 0 && self.next_for_waiters_here().is_some();
+        if idle > 0 && is_usable && !self.policy.limits_assigned {
             return Err(Violation::IdleBesideWaiters {
                 idle,
                 waiting: self.waiting(),

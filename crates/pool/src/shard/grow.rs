@@ -21,6 +21,8 @@ use crate::shared::HANDOVER_IDLE;
 use crate::shared::Permit;
 use crate::shared::Refusal;
 use crate::shared::older_than;
+use crate::want::Serial;
+use crate::want::Users;
 
 /// The smallest step of time.
 const INSTANT: std::time::Duration = std::time::Duration::from_micros(1);
@@ -36,8 +38,9 @@ enum Block {
 }
 
 impl Shard {
-    /// Answers [`Action::Connect`]: the login began, and the server is called `server`.
-    pub fn connect_started(&mut self, token: ConnectToken, server: ServerId) {
+    /// Answers [`Action::Connect`]: the login began, and the server is called `server`. `serial` tells it from clients
+    /// that came before and after it.
+    pub fn connect_started(&mut self, token: ConnectToken, server: ServerId, serial: Serial) {
         debug_assert!(self.tokens > 0, "a token that this shard gave");
         self.tokens = self.tokens.saturating_sub(1);
         self.connecting += 1;
@@ -56,6 +59,8 @@ impl Shard {
             started,
             expires,
             used_at: started,
+            serial,
+            users: Users::None,
         };
         self.insert(server, entry);
     }
@@ -165,6 +170,10 @@ impl Shard {
                 break;
             }
         }
+        if self.queue.choosy() > 0 {
+            self.make_room();
+            self.announce_wait();
+        }
         if self.unmet() > 0 {
             self.ask(|_| true);
         }
@@ -193,7 +202,7 @@ impl Shard {
     }
 
     pub(super) fn wants_ask(&self) -> bool {
-        !self.asking && self.queue.len() > self.shared.promised(self.lane)
+        !self.asking && self.attracting() > self.shared.promised(self.lane)
     }
 
     fn ask(&mut self, is_cold: impl Fn(Moment) -> bool) {
@@ -218,6 +227,12 @@ impl Shard {
             self.asking = true;
             self.actions.push_back(Action::Ask { lane });
         }
+    }
+
+    /// True if the limits allow no further server.
+    pub(super) fn is_full(&self, now: Moment) -> bool {
+        let has_enough = self.policy.limits_assigned && self.shared.has_enough();
+        has_enough || self.shared.look(self.usable_reserve(now)).is_err()
     }
 
     fn grow(&mut self, now: Moment) -> Result<(), Block> {
@@ -295,7 +310,7 @@ impl Shard {
             .map(|since| since.plus(self.policy.reserve_timeout))
     }
 
-    fn first_unmet(&self) -> Option<Moment> {
+    pub(super) fn first_unmet(&self) -> Option<Moment> {
         self.queue
             .since_at(self.queue.len().saturating_sub(self.unmet()))
     }

@@ -79,17 +79,18 @@ impl Shard {
     /// Assigns idle servers to waiters, as far as seats are free. True if the rest of the queue needs servers that are
     /// not on this lane; false if it waits for seats or for its turn.
     pub(super) fn seat_waiters(&mut self, now: Moment) -> bool {
-        while let (Some(head), Some((server, _))) = (self.queue.head_since(), self.next_idle()) {
-            let gives_way = self.policy.limits_assigned && self.gives_way(head);
+        while let Some(server) = self.next_for_waiters_here()
+            && let Some(since) = self.first_met_by(server)
+        {
+            let gives_way = self.policy.limits_assigned && self.gives_way(since);
             if gives_way || !self.seat(server) {
                 return false;
             }
             self.remove_idle(server);
             let check = self.is_stale_server(now, server);
             let state = if check { State::Testing } else { State::Active };
-            self.set_state(server, state);
-            let Some(client) = self.queue.pop() else {
-                debug_assert!(false, "a queue with a head has a waiter");
+            let Some(client) = self.pop_for(server, state) else {
+                debug_assert!(false, "a waiter may use the server");
                 return false;
             };
             self.actions.push_back(Action::Assign {
@@ -106,8 +107,8 @@ impl Shard {
     }
 
     /// Leaves a free seat to the oldest waiter, whose lane is awake for the reasons given at `yield_to_older`.
-    fn gives_way(&self, head: Moment) -> bool {
-        let before = older_than(head);
+    fn gives_way(&self, since: Moment) -> bool {
+        let before = older_than(since);
         if !self.shared.has_older_waiter(self.lane, before) {
             return false;
         }

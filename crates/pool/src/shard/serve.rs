@@ -14,29 +14,36 @@ use crate::shared::Parcel;
 use crate::shared::Permit;
 use crate::shared::Promise;
 use crate::shared::older_than;
+use crate::want::Want;
 
 impl Shard {
     /// Requests a server for a client.
-    pub fn checkout(&mut self, now: Moment, client: ClientId) -> Checkout {
-        self.checkout_since(now, client, now)
+    pub fn checkout(&mut self, now: Moment, client: ClientId, want: Want) -> Checkout {
+        self.checkout_since(now, client, want, now)
     }
 
     /// Requests a server for a client that has been waiting since `since`, because its server died or failed the check
     /// before it was used. In the queue it gets the place that its waiting time gives it.
-    pub fn checkout_since(&mut self, now: Moment, client: ClientId, since: Moment) -> Checkout {
+    pub fn checkout_since(
+        &mut self,
+        now: Moment,
+        client: ClientId,
+        want: Want,
+        since: Moment,
+    ) -> Checkout {
         self.see(now);
         if self.shared.is_paused() {
             self.close_paused();
-            return Checkout::Queued(self.queue.push(client, since.min(now)));
+            return Checkout::Queued(self.queue.push(client, want, since.min(now)));
         }
-        if let Some(server) = self.take_idle() {
-            return self.grant(now, server);
+        if let Some(server) = self.take_idle(client, want) {
+            return self.grant(now, client, server);
         }
         if self.shared.is_failing(now) {
             self.probe(now);
             return Checkout::FailFast;
         }
-        let ticket = self.queue.push(client, since.min(now));
+        let ticket = self.queue.push(client, want, since.min(now));
         self.serve_queue(now);
         Checkout::Queued(ticket)
     }
@@ -115,9 +122,12 @@ impl Shard {
             started,
             expires,
             used_at,
+            serial,
+            users,
             ..
         } = entry;
         let transit = self.shared.depart();
+        let users = users.elsewhere();
         Some(Parcel {
             permit,
             alive,
@@ -126,6 +136,8 @@ impl Shard {
             started,
             expires,
             used_at,
+            serial,
+            users,
             transit,
         })
     }
@@ -141,6 +153,8 @@ impl Shard {
             started,
             expires,
             used_at,
+            serial,
+            users,
             transit,
         } = parcel;
         drop(transit);
@@ -159,6 +173,8 @@ impl Shard {
                 started,
                 expires,
                 used_at,
+                serial,
+                users,
             },
         );
         let answer = self.place(now, server);
@@ -227,20 +243,36 @@ impl Shard {
             self.unseat(server);
             return Checkin::Close(reason);
         }
-        let Some(head) = self.queue.head_since() else {
+        if self.queue.is_empty() {
             return self.rest(now, server);
-        };
+        }
         if !self.seat(server) {
             return self.rest_beside_waiters(now, server);
         }
-        let older = older_than(head);
+        let makes_room = self.makes_room(server);
+        let since = match makes_room {
+            true => self.queue.head_since(),
+            false => self.first_met_by(server),
+        };
+        let Some(since) = since else {
+            let answer = self.rest(now, server);
+            // Clients that wait for fresh servers may need the place of an idle one.
+            self.serve_queue(now);
+            return answer;
+        };
+        let older = older_than(since);
         if let Some(promise) = self.shared.promise_oldest(self.lane, older) {
             return self.hand_over(server, promise);
         }
-        self.set_state(server, State::Active);
-        let client = self.queue.pop();
+        if makes_room && self.begin_closing(server, CloseReason::NewSession) {
+            self.unseat(server);
+            return Checkin::Close(CloseReason::NewSession);
+        }
+        let Some(client) = self.pop_for(server, State::Active) else {
+            return self.rest(now, server);
+        };
         self.announce_wait();
-        client.map_or(Checkin::Idle, Checkin::Assigned)
+        Checkin::Assigned(client)
     }
 
     pub(super) fn insert(&mut self, server: ServerId, entry: Entry) {
@@ -251,19 +283,23 @@ impl Shard {
         self.idle.reserve(missing);
     }
 
-    pub(super) fn remove_idle(&mut self, server: ServerId) {
+    /// Removes a server from the idle list; false if it is not idle.
+    pub(super) fn remove_idle(&mut self, server: ServerId) -> bool {
         let is_idle = |entry: &Entry| matches!(entry.state, State::Idle);
         if !self.servers.get(&server).is_some_and(is_idle) {
-            return;
+            return false;
         }
-        if let Some(place) = self.idle.iter().position(|(other, _)| *other == server) {
-            self.idle.remove(place);
-            self.announce_idle();
-        }
+        let place = self.idle.iter().position(|(other, _)| *other == server);
+        let Some(place) = place else {
+            return false;
+        };
+        self.idle.remove(place);
+        self.announce_idle();
+        true
     }
 
-    /// Announces the server as idle, since no client waits here, and then looks for waiters of other lanes. The order
-    /// matters; the module page of `shared` says why.
+    /// Announces the server as idle, since no client that may use it waits here, and then looks for waiters of other
+    /// lanes. The order matters; the module page of `shared` says why.
     fn rest(&mut self, now: Moment, server: ServerId) -> Checkin {
         self.lay_down(now, server);
         // Without a seat the server is of no use to waiters of other lanes: they are woken when the next seat is free.
@@ -308,25 +344,25 @@ impl Shard {
         }
     }
 
-    fn take_idle(&mut self) -> Option<ServerId> {
-        let (server, _) = self.next_idle()?;
+    fn take_idle(&mut self, client: ClientId, want: Want) -> Option<ServerId> {
+        let server = self.idle_for(client, want)?;
         if self.policy.limits_assigned && (!self.queue.is_empty() || !self.seat(server)) {
             return None;
         }
-        if self.policy.round_robin {
-            self.idle.pop_front();
-        } else {
-            self.idle.pop_back();
-        }
         debug_assert!(
-            self.queue.is_empty(),
-            "an idle server and a waiter in one shard"
+            self.next_for_waiters_here().is_none() || self.queue.is_empty(),
+            "an idle server and a waiter that may use it in one shard"
         );
+        match want {
+            Want::Any if self.policy.round_robin => drop(self.idle.pop_front()),
+            Want::Any => drop(self.idle.pop_back()),
+            Want::Fresh(_) => return self.remove_idle(server).then_some(server),
+        }
         self.announce_idle();
         Some(server)
     }
 
-    /// True if a client that asks now is given a server at once.
+    /// True if a client that asks for any server now is given one at once.
     #[must_use]
     pub fn has_idle(&self) -> bool {
         let is_open = !self.policy.limits_assigned && !self.shared.is_paused();
@@ -342,13 +378,14 @@ impl Shard {
         }
     }
 
-    fn grant(&mut self, now: Moment, server: ServerId) -> Checkout {
+    fn grant(&mut self, now: Moment, client: ClientId, server: ServerId) -> Checkout {
         let Some(entry) = self.servers.get_mut(&server) else {
             debug_assert!(false, "an idle server is known");
             return Checkout::FailFast;
         };
         let used_at = entry.used_at;
         entry.state = State::Active;
+        entry.users = entry.users.and(client);
         if self.is_stale(now, used_at) {
             self.set_state(server, State::Testing);
             return Checkout::Check(server);

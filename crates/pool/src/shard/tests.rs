@@ -10,7 +10,9 @@ use crate::HANDOVER_IDLE;
 use crate::HostGate;
 use crate::Quota;
 use crate::Scope;
+use crate::Serial;
 use crate::WaitError;
+use crate::Want;
 
 const SECOND: u64 = 1_000_000;
 
@@ -57,12 +59,12 @@ fn start(shard: &mut Shard, now: Moment, server: u64) {
     let Some(Action::Connect(token)) = shard.poll(now) else {
         panic!("no connect")
     };
-    shard.connect_started(token, ServerId(server));
+    shard.connect_started(token, ServerId(server), Serial(0));
 }
 
 /// Assigns `server` to `client` after a new login.
 pub(super) fn serve(shard: &mut Shard, now: Moment, client: u64, server: u64) {
-    let _ = ticket(shard.checkout(now, ClientId(client)));
+    let _ = ticket(shard.checkout(now, ClientId(client), Want::Any));
     start(shard, now, server);
     assert_eq!(
         shard.connected(now, ServerId(server)),
@@ -85,7 +87,7 @@ fn the_warmest_server_is_used_again_and_round_robin_takes_the_coldest() {
         serve(shard, Moment(1), 2, 2);
         assert_eq!(shard.checkin(Moment(2), ServerId(1)), Checkin::Idle);
         assert_eq!(shard.checkin(Moment(3), ServerId(2)), Checkin::Idle);
-        let answer = shard.checkout(Moment(4), ClientId(3));
+        let answer = shard.checkout(Moment(4), ClientId(3), Want::Any);
         assert_eq!(answer, Checkout::Granted(ServerId(expected)));
     }
 }
@@ -95,9 +97,9 @@ fn waiters_are_served_in_order_and_those_who_left_are_skipped() {
     let mut pool = pool(1, of_size(1));
     let shard = &mut pool.shards[0];
     serve(shard, Moment(1), 1, 1);
-    let _ = ticket(shard.checkout(Moment(2), ClientId(2)));
-    let third = ticket(shard.checkout(Moment(3), ClientId(3)));
-    let _ = ticket(shard.checkout(Moment(4), ClientId(4)));
+    let _ = ticket(shard.checkout(Moment(2), ClientId(2), Want::Any));
+    let third = ticket(shard.checkout(Moment(3), ClientId(3), Want::Any));
+    let _ = ticket(shard.checkout(Moment(4), ClientId(4), Want::Any));
     assert!(shard.forget(third));
     assert!(!shard.forget(third));
     assert_eq!(
@@ -116,8 +118,8 @@ fn a_client_whose_server_failed_the_check_keeps_its_place() {
     let mut pool = pool(1, of_size(1));
     let shard = &mut pool.shards[0];
     serve(shard, Moment(1), 1, 1);
-    let _ = ticket(shard.checkout(Moment(9), ClientId(2)));
-    let _ = ticket(shard.checkout_since(Moment(10), ClientId(3), Moment(5)));
+    let _ = ticket(shard.checkout(Moment(9), ClientId(2), Want::Any));
+    let _ = ticket(shard.checkout_since(Moment(10), ClientId(3), Want::Any, Moment(5)));
     assert_eq!(
         shard.checkin(Moment(11), ServerId(1)),
         Checkin::Assigned(ClientId(3))
@@ -132,7 +134,7 @@ fn a_server_unused_for_long_is_checked_first() {
     assert_eq!(shard.checkin(Moment(2), ServerId(1)), Checkin::Idle);
     let late = Moment(2 + 30 * SECOND);
     assert_eq!(
-        shard.checkout(late, ClientId(2)),
+        shard.checkout(late, ClientId(2), Want::Any),
         Checkout::Check(ServerId(1))
     );
     assert_eq!(shard.counts(late).sv_tested, 1);
@@ -145,7 +147,7 @@ fn several_connections_are_made_at_once_but_never_more_than_waiters() {
     let mut pool = pool(1, of_size(10));
     let shard = &mut pool.shards[0];
     for client in 0..3 {
-        let _ = ticket(shard.checkout(Moment(1), ClientId(client)));
+        let _ = ticket(shard.checkout(Moment(1), ClientId(client), Want::Any));
     }
     (0..3).for_each(|server| start(shard, Moment(1), server));
     assert!(shard.poll(Moment(1)).is_none());
@@ -157,7 +159,7 @@ fn the_hosts_cap_holds_and_the_next_login_starts_when_one_ends() {
     let mut pool = pool(1, of_size(10));
     let shard = &mut pool.shards[0];
     for client in 0..5 {
-        let _ = ticket(shard.checkout(Moment(1), ClientId(client)));
+        let _ = ticket(shard.checkout(Moment(1), ClientId(client), Want::Any));
     }
     (0..4).for_each(|server| start(shard, Moment(1), server));
     assert!(shard.poll(Moment(1)).is_none());
@@ -173,7 +175,7 @@ fn the_hosts_cap_holds_and_the_next_login_starts_when_one_ends() {
 fn a_refused_login_fails_waiters_and_new_clients_until_the_retry() {
     let mut pool = pool(1, of_size(2));
     let shard = &mut pool.shards[0];
-    let _ = ticket(shard.checkout(Moment(1), ClientId(1)));
+    let _ = ticket(shard.checkout(Moment(1), ClientId(1), Want::Any));
     start(shard, Moment(1), 1);
     shard.connect_failed(Moment(2), ServerId(1), FailureKind::Refused);
     assert!(matches!(shard.poll(Moment(2)), Some(Action::WakeOthers)));
@@ -185,15 +187,21 @@ fn a_refused_login_fails_waiters_and_new_clients_until_the_retry() {
             ..
         })
     ));
-    assert_eq!(shard.checkout(Moment(3), ClientId(2)), Checkout::FailFast);
+    assert_eq!(
+        shard.checkout(Moment(3), ClientId(2), Want::Any),
+        Checkout::FailFast
+    );
     assert!(shard.poll(Moment(3)).is_none(), "the gate keeps the pace");
     // Later a client that fails fast starts one login to find out whether the host is back.
     let later = Moment(SECOND);
-    assert_eq!(shard.checkout(later, ClientId(3)), Checkout::FailFast);
+    assert_eq!(
+        shard.checkout(later, ClientId(3), Want::Any),
+        Checkout::FailFast
+    );
     start(shard, later, 2);
     assert_eq!(shard.connected(later, ServerId(2)), Checkin::Idle);
     assert_eq!(
-        shard.checkout(later, ClientId(4)),
+        shard.checkout(later, ClientId(4), Want::Any),
         Checkout::Granted(ServerId(2))
     );
 }
@@ -202,7 +210,7 @@ fn a_refused_login_fails_waiters_and_new_clients_until_the_retry() {
 fn a_host_that_is_starting_up_keeps_clients_waiting() {
     let mut pool = pool(1, of_size(2));
     let shard = &mut pool.shards[0];
-    let _ = ticket(shard.checkout(Moment(1), ClientId(1)));
+    let _ = ticket(shard.checkout(Moment(1), ClientId(1), Want::Any));
     start(shard, Moment(1), 1);
     shard.connect_failed(Moment(2), ServerId(1), FailureKind::Temporary);
     assert!(shard.poll(Moment(2)).is_none());
@@ -221,21 +229,24 @@ fn clients_wait_again_once_a_host_that_was_gone_says_that_it_is_starting_up() {
     let mut pool = pool(2, of_size(2));
     let (first, second) = pool.shards.split_at_mut(1);
     let (shard, other) = (&mut first[0], &mut second[0]);
-    let _ = ticket(shard.checkout(Moment(1), ClientId(1)));
+    let _ = ticket(shard.checkout(Moment(1), ClientId(1), Want::Any));
     start(shard, Moment(1), 1);
     shard.connect_failed(Moment(2), ServerId(1), FailureKind::Refused);
     while shard.poll(Moment(2)).is_some() {}
     for shard in [&mut *shard, other] {
-        let answer = shard.checkout(Moment(3), ClientId(2));
+        let answer = shard.checkout(Moment(3), ClientId(2), Want::Any);
         assert_eq!(answer, Checkout::FailFast, "nobody listens there");
     }
     // The next login, started by a client that fails fast, learns that PostgreSQL is starting up.
     let later = Moment(SECOND);
-    assert_eq!(shard.checkout(later, ClientId(2)), Checkout::FailFast);
+    assert_eq!(
+        shard.checkout(later, ClientId(2), Want::Any),
+        Checkout::FailFast
+    );
     start(shard, later, 2);
     shard.connect_failed(later, ServerId(2), FailureKind::Temporary);
     for shard in [shard, other] {
-        let _ = ticket(shard.checkout(later, ClientId(3)));
+        let _ = ticket(shard.checkout(later, ClientId(3), Want::Any));
         while let Some(action) = shard.poll(later) {
             assert!(!matches!(action, Action::Fail { .. }), "{action:?}");
         }
@@ -247,7 +258,7 @@ fn a_login_of_before_the_hosts_last_answer_fails_nobody() {
     let mut pool = pool(1, of_size(3));
     let shard = &mut pool.shards[0];
     for client in 1..=2 {
-        let _ = ticket(shard.checkout(Moment(client), ClientId(client)));
+        let _ = ticket(shard.checkout(Moment(client), ClientId(client), Want::Any));
         start(shard, Moment(client), client);
     }
     shard.connect_failed(Moment(5), ServerId(2), FailureKind::Temporary);
@@ -270,13 +281,16 @@ fn a_rejected_user_stays_rejected_when_the_host_starts_up() {
     let mut pool = pool(1, of_size(3));
     let shard = &mut pool.shards[0];
     for client in 1..=2 {
-        let _ = ticket(shard.checkout(Moment(client), ClientId(client)));
+        let _ = ticket(shard.checkout(Moment(client), ClientId(client), Want::Any));
         start(shard, Moment(client), client);
     }
     shard.connect_failed(Moment(5), ServerId(1), FailureKind::Rejected);
     shard.connect_failed(Moment(6), ServerId(2), FailureKind::Temporary);
     while shard.poll(Moment(6)).is_some() {}
-    assert_eq!(shard.checkout(Moment(7), ClientId(3)), Checkout::FailFast);
+    assert_eq!(
+        shard.checkout(Moment(7), ClientId(3), Want::Any),
+        Checkout::FailFast
+    );
 }
 
 #[test]
@@ -286,8 +300,8 @@ fn a_free_server_goes_to_the_lane_that_has_waited_longer() {
         panic!()
     };
     serve(first, Moment(1), 1, 1);
-    let _ = ticket(second.checkout(Moment(2), ClientId(2)));
-    let _ = ticket(first.checkout(Moment(5_000), ClientId(3)));
+    let _ = ticket(second.checkout(Moment(2), ClientId(2), Want::Any));
+    let _ = ticket(first.checkout(Moment(5_000), ClientId(3), Want::Any));
     assert_eq!(
         first.checkin(Moment(6_000), ServerId(1)),
         Checkin::HandOver { lane: 1 }
@@ -310,8 +324,8 @@ fn waiters_of_nearly_the_same_age_are_served_where_the_server_is() {
         panic!()
     };
     serve(first, Moment(1), 1, 1);
-    let _ = ticket(second.checkout(Moment(2), ClientId(2)));
-    let _ = ticket(first.checkout(Moment(3), ClientId(3)));
+    let _ = ticket(second.checkout(Moment(2), ClientId(2), Want::Any));
+    let _ = ticket(first.checkout(Moment(3), ClientId(3), Want::Any));
     assert_eq!(
         first.checkin(Moment(6_000), ServerId(1)),
         Checkin::Assigned(ClientId(3))
@@ -327,7 +341,7 @@ fn a_surplus_server_of_another_lane_is_asked_for_before_one_is_opened() {
     serve(first, Moment(1), 1, 1);
     assert_eq!(first.checkin(Moment(2), ServerId(1)), Checkin::Idle);
     let now = Moment(2).plus(HANDOVER_IDLE);
-    let _ = ticket(second.checkout(now, ClientId(2)));
+    let _ = ticket(second.checkout(now, ClientId(2), Want::Any));
     assert!(matches!(second.poll(now), Some(Action::Ask { lane: 0 })));
     assert!(second.poll(now).is_none());
     let server = first.asked(now, 1).unwrap();
@@ -349,10 +363,10 @@ fn a_refused_ask_falls_through_to_a_new_connection() {
     serve(first, Moment(1), 1, 1);
     assert_eq!(first.checkin(Moment(2), ServerId(1)), Checkin::Idle);
     let now = Moment(SECOND);
-    let _ = ticket(second.checkout(now, ClientId(2)));
+    let _ = ticket(second.checkout(now, ClientId(2), Want::Any));
     assert!(matches!(second.poll(now), Some(Action::Ask { lane: 0 })));
     assert_eq!(
-        first.checkout(now, ClientId(3)),
+        first.checkout(now, ClientId(3), Want::Any),
         Checkout::Granted(ServerId(1))
     );
     assert_eq!(first.asked(now, 1), None);
@@ -371,7 +385,7 @@ fn the_reserve_opens_for_those_who_waited_long() {
     );
     let shard = &mut pool.shards[0];
     serve(shard, Moment(1), 1, 1);
-    let _ = ticket(shard.checkout(Moment(2), ClientId(2)));
+    let _ = ticket(shard.checkout(Moment(2), ClientId(2), Want::Any));
     let due = Moment(2 + 5 * SECOND);
     assert_eq!(shard.next_tick(), Some(due));
     shard.tick(due);
@@ -402,7 +416,7 @@ fn a_wait_ends_at_its_timeout() {
     );
     let shard = &mut pool.shards[0];
     serve(shard, Moment(1), 1, 1);
-    let _ = ticket(shard.checkout(Moment(2), ClientId(2)));
+    let _ = ticket(shard.checkout(Moment(2), ClientId(2), Want::Any));
     let due = shard.next_tick().unwrap();
     assert_eq!(due, Moment(2 + 120 * SECOND));
     shard.tick(due);
@@ -423,7 +437,7 @@ fn a_full_database_limit_asks_for_an_eviction() {
     pool.database.set_max(1);
     let other_pools_server = pool.database.try_enter().unwrap();
     let shard = &mut pool.shards[0];
-    let _ = ticket(shard.checkout(Moment(1), ClientId(1)));
+    let _ = ticket(shard.checkout(Moment(1), ClientId(1), Want::Any));
     assert!(matches!(
         shard.poll(Moment(1)),
         Some(Action::Evict {
@@ -507,7 +521,7 @@ fn a_server_whose_lifetime_ends_in_use_is_closed_on_release() {
     let young = Moment(3_599 * SECOND);
     assert_eq!(shard.checkin(young, ServerId(1)), Checkin::Idle);
     let granted = Checkout::Granted(ServerId(1));
-    assert_eq!(shard.checkout(young, ClientId(2)), granted);
+    assert_eq!(shard.checkout(young, ClientId(2), Want::Any), granted);
     let old = Moment(3_961 * SECOND);
     let closed = Checkin::Close(CloseReason::Lifetime);
     assert_eq!(shard.checkin(old, ServerId(1)), closed);
@@ -664,7 +678,7 @@ fn a_paused_pool_lets_clients_wait_and_closes_what_nobody_uses() {
     };
     assert_eq!(reason(shard.poll(Moment(3))), Some(CloseReason::Paused));
     shard.closed(Moment(3), ServerId(1));
-    let _ = ticket(shard.checkout(Moment(4), ClientId(3)));
+    let _ = ticket(shard.checkout(Moment(4), ClientId(3), Want::Any));
     assert!(shard.poll(Moment(4)).is_none(), "no server is opened");
     assert_eq!(shard.shared().connected(), 1, "the pause is not complete");
     let paused = Checkin::Close(CloseReason::Paused);
@@ -684,7 +698,7 @@ fn a_paused_pool_gives_no_server_before_its_worker_has_heard_of_the_pause() {
     serve(shard, Moment(1), 1, 1);
     assert_eq!(shard.checkin(Moment(2), ServerId(1)), Checkin::Idle);
     shard.shared().set_paused(true);
-    let _ = ticket(shard.checkout(Moment(3), ClientId(2)));
+    let _ = ticket(shard.checkout(Moment(3), ClientId(2), Want::Any));
     assert!(matches!(
         shard.poll(Moment(3)),
         Some(Action::Close {
@@ -699,7 +713,7 @@ fn a_paused_pool_gives_no_server_before_its_worker_has_heard_of_the_pause() {
 fn a_leave_to_connect_that_is_dropped_gives_all_its_places_back() {
     let mut pool = pool(1, of_size(1));
     let shard = &mut pool.shards[0];
-    let _ = ticket(shard.checkout(Moment(1), ClientId(1)));
+    let _ = ticket(shard.checkout(Moment(1), ClientId(1), Want::Any));
     let Some(Action::Connect(token)) = shard.poll(Moment(1)) else {
         panic!("no connect")
     };
@@ -745,7 +759,7 @@ fn servers_of_one_burst_are_not_closed_in_one_moment() {
 fn a_try_that_hangs_does_not_keep_others_from_being_made() {
     let mut pool = pool(1, of_size(8));
     let shard = &mut pool.shards[0];
-    let _ = ticket(shard.checkout(Moment(1), ClientId(1)));
+    let _ = ticket(shard.checkout(Moment(1), ClientId(1), Want::Any));
     start(shard, Moment(1), 1);
     shard.connect_failed(Moment(2), ServerId(1), FailureKind::Temporary);
     let mut tries = 0;
@@ -754,16 +768,16 @@ fn a_try_that_hangs_does_not_keep_others_from_being_made() {
         while let Some(action) = shard.poll(next) {
             if let Action::Connect(token) = action {
                 tries += 1;
-                shard.connect_started(token, ServerId(1 + tries));
+                shard.connect_started(token, ServerId(1 + tries), Serial(0));
             }
         }
         if tries == 1 {
             // Other clients that want a server.
-            let _ = ticket(shard.checkout(next, ClientId(2)));
-            let _ = ticket(shard.checkout(next, ClientId(3)));
-            let _ = ticket(shard.checkout(next, ClientId(4)));
-            let _ = ticket(shard.checkout(next, ClientId(5)));
-            let _ = ticket(shard.checkout(next, ClientId(6)));
+            let _ = ticket(shard.checkout(next, ClientId(2), Want::Any));
+            let _ = ticket(shard.checkout(next, ClientId(3), Want::Any));
+            let _ = ticket(shard.checkout(next, ClientId(4), Want::Any));
+            let _ = ticket(shard.checkout(next, ClientId(5), Want::Any));
+            let _ = ticket(shard.checkout(next, ClientId(6), Want::Any));
         }
     }
     assert_eq!(tries, crate::PROBES_MAX as u64);
@@ -774,7 +788,7 @@ fn a_try_that_hangs_does_not_keep_others_from_being_made() {
 fn resuming_forgets_that_logins_failed() {
     let mut pool = pool(1, of_size(1));
     let shard = &mut pool.shards[0];
-    let _ = ticket(shard.checkout(Moment(1), ClientId(1)));
+    let _ = ticket(shard.checkout(Moment(1), ClientId(1), Want::Any));
     start(shard, Moment(1), 1);
     shard.shared().set_paused(true);
     shard.settle(Moment(2));
@@ -840,7 +854,7 @@ fn a_server_lost_between_lanes_makes_everybody_look_again() {
         panic!()
     };
     serve(first, Moment(1), 1, 1);
-    let _ = ticket(second.checkout(Moment(2), ClientId(2)));
+    let _ = ticket(second.checkout(Moment(2), ClientId(2), Want::Any));
     assert_eq!(
         first.checkin(Moment(3), ServerId(1)),
         Checkin::HandOver { lane: 1 }

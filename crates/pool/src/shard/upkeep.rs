@@ -63,6 +63,8 @@ impl Shard {
         if is_other {
             self.count_assigned();
         }
+        // Servers that the limit kept idle beside waiters may stay only under the limit.
+        self.close_paused();
         self.close_surplus();
         self.serve_queue(now);
         self.fill(now);
@@ -241,7 +243,8 @@ impl Shard {
             return None;
         }
         // Waiters for a seat or for their turn get a wakeup.
-        if self.policy.limits_assigned && (!self.idle.is_empty() || self.is_out_of_seats()) {
+        let has_idle = self.next_for_waiters_here().is_some();
+        if self.policy.limits_assigned && (has_idle || self.is_out_of_seats()) {
             return None;
         }
         let moment = Some(self.grow_at).filter(|moment| *moment != Moment::NEVER);

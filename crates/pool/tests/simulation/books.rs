@@ -3,6 +3,7 @@
 use weir_pool::FAIRNESS_GRACE;
 use weir_pool::Moment;
 use weir_pool::Ticket;
+use weir_pool::Want;
 
 use crate::world::CLIENTS;
 use crate::world::Client;
@@ -66,7 +67,12 @@ impl World {
     /// No client waits while a server is idle or a place is free.
     pub(crate) fn check_nothing_unused(&self) {
         for (number, shared) in self.pools.iter().enumerate() {
-            let waiting = self.waiters(number);
+            let mut waiting = self.waiters(number);
+            // A used server may be idle beside those that want fresh ones, if logins for these are in progress.
+            let choosy = |client: &u64| self.wants[client].1 != Want::Any;
+            if waiting.iter().any(|(client, ..)| choosy(client)) {
+                waiting.retain(|(client, ..)| !choosy(client));
+            }
             if waiting.is_empty() {
                 continue;
             }
@@ -112,13 +118,17 @@ impl World {
         for lane in 0..self.setup.lanes {
             let here = waiting.iter().filter(|(_, _, other)| *other == lane);
             if lane == place.1 {
+                let is_plain = |client: &u64| self.wants[client].1 == Want::Any;
+                let mut plain = here.clone().filter(|(client, ..)| is_plain(client));
                 assert!(
-                    here.clone().all(|(_, since, _)| *since >= ticket.since()),
+                    plain.all(|(_, since, _)| *since >= ticket.since()),
                     "FIFO in a lane"
                 );
             } else if self.setup.immediate && !self.is_loose {
-                let older =
-                    here.filter(|(_, since, _)| since.plus(FAIRNESS_GRACE) < ticket.since());
+                let older = here.filter(|(client, since, _)| {
+                    let is_plain = self.wants[client].1 == Want::Any;
+                    is_plain && since.plus(FAIRNESS_GRACE) < ticket.since()
+                });
                 let coming = self.mail.iter().filter(|message| match message {
                     Message::Move { to, .. }
                     | Message::Answer {

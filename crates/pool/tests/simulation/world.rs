@@ -1,6 +1,7 @@
 //! Pools, lanes, clients and servers of one run, and the operations on them.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +16,12 @@ use weir_pool::Parcel;
 use weir_pool::Policy;
 use weir_pool::Quota;
 use weir_pool::Scope;
+use weir_pool::Serial;
 use weir_pool::ServerId;
 use weir_pool::Shard;
 use weir_pool::Shared;
 use weir_pool::Ticket;
+use weir_pool::Want;
 
 pub(crate) const CLIENTS: u64 = 24;
 
@@ -40,6 +43,8 @@ pub(crate) enum Op {
     /// Turns the limit on assigned servers on or off.
     Bound(bool),
     Checkout(u64),
+    /// A client wants a fresh server.
+    CheckoutFresh(u64),
     Deliver(u64),
     DieBusy(u64),
     DieIdle(u64),
@@ -65,14 +70,46 @@ pub(crate) type Place = (usize, usize);
 
 #[derive(Debug)]
 pub(crate) enum Message {
-    Ask { to: Place, by: usize },
-    Answer { to: Place, parcel: Option<Parcel> },
-    Closed { at: Place, server: ServerId },
-    Evict { at: Place, server: ServerId },
-    Login { at: Place, server: ServerId },
-    Move { to: Place, parcel: Parcel },
-    Retry { at: Place },
-    Settle { at: Place },
+    Ask {
+        to: Place,
+        by: usize,
+    },
+    Answer {
+        to: Place,
+        parcel: Option<(Parcel, Past)>,
+    },
+    Closed {
+        at: Place,
+        server: ServerId,
+    },
+    Evict {
+        at: Place,
+        server: ServerId,
+    },
+    Login {
+        at: Place,
+        server: ServerId,
+    },
+    Move {
+        to: Place,
+        parcel: Parcel,
+        past: Past,
+    },
+    Retry {
+        at: Place,
+    },
+    Settle {
+        at: Place,
+    },
+}
+
+/// Clients that have used a server, and its serial number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Past {
+    users: BTreeSet<u64>,
+    serial: u64,
+    /// The server has come from another lane since it was used.
+    has_moved: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,6 +132,9 @@ pub(crate) struct World {
     pub clients: BTreeMap<u64, Client>,
     /// Servers that exist at their lane and the client that holds each.
     pub servers: BTreeMap<(Place, ServerId), Option<u64>>,
+    pub pasts: BTreeMap<(Place, ServerId), Past>,
+    /// Serial number of each client, and what it wants.
+    pub wants: BTreeMap<u64, (u64, Want)>,
     pub next_server: u64,
     /// Assigned servers per pool after the last step: a lowered limit does not take them away.
     pub assigned: Vec<usize>,
@@ -144,6 +184,10 @@ impl World {
             mail: Vec::new(),
             clients,
             servers: BTreeMap::new(),
+            pasts: BTreeMap::new(),
+            wants: (0..CLIENTS)
+                .map(|client| (client, (0, Want::Any)))
+                .collect(),
             next_server: 0,
             assigned,
             is_loose: false,
@@ -180,7 +224,11 @@ impl World {
                 self.is_loose = true;
                 self.bound(*is_bound);
             }
-            Op::Checkout(client) => self.checkout(*client),
+            Op::Checkout(client) => self.checkout(*client, Want::Any),
+            Op::CheckoutFresh(client) => {
+                let want = Want::Fresh(Serial(self.wants[client].0));
+                self.checkout(*client, want);
+            }
             Op::Deliver(pick) => self.deliver(*pick),
             Op::DieBusy(pick) => self.die(*pick, true),
             Op::DieIdle(pick) => self.die(*pick, false),
@@ -243,12 +291,13 @@ impl World {
             .extend(lanes.map(|at| Message::Settle { at: *at }));
     }
 
-    fn checkout(&mut self, client: u64) {
+    fn checkout(&mut self, client: u64, want: Want) {
         if self.clients[&client] != Client::Away {
             return;
         }
+        self.wants.get_mut(&client).unwrap().1 = want;
         let (home, now) = (self.home(client), self.now);
-        match self.shard(home).checkout(now, ClientId(client)) {
+        match self.shard(home).checkout(now, ClientId(client), want) {
             Checkout::Granted(server) => self.hold(home, server, client),
             Checkout::Check(server) => {
                 self.shard(home).test_passed(server);
@@ -305,7 +354,10 @@ impl World {
         self.placed(home, server, answer);
     }
 
+    /// The client leaves. When it comes again, it is later than all servers.
     fn leave(&mut self, client: u64) {
+        self.next_server += 1;
+        self.wants.get_mut(&client).unwrap().0 = self.next_server;
         match self.clients[&client] {
             Client::Away => {}
             Client::Waiting(ticket) => {
@@ -360,6 +412,13 @@ impl World {
         assert!(!self.pools[place.0].is_paused(), "assigned while paused");
         let before = self.servers.insert((place, server), Some(client));
         assert_eq!(before, Some(None), "the server exists here and is free");
+        let past = self.pasts.entry((place, server)).or_default();
+        if let Want::Fresh(Serial(since)) = self.wants[&client].1 {
+            let is_new = past.users.is_empty() && past.serial > since;
+            let is_own = past.users.iter().eq([&client]) && !past.has_moved;
+            assert!(is_new || is_own, "{past:?} is no fresh server of {client}");
+        }
+        past.users.insert(client);
         self.clients.insert(client, Client::Holding(server));
     }
 
@@ -376,9 +435,11 @@ impl World {
                 assert_ne!(lane, place.1);
                 let parcel = self.shard(place).detach(server).unwrap();
                 self.servers.remove(&(place, server));
+                let past = self.past_of(place, server);
                 self.mail.push(Message::Move {
                     to: (place.0, lane),
                     parcel,
+                    past,
                 });
             }
         }
@@ -423,7 +484,14 @@ impl World {
                         continue;
                     }
                     let server = self.name_server();
-                    self.shard(place).connect_started(token, server);
+                    let serial = server.0;
+                    self.shard(place)
+                        .connect_started(token, server, Serial(serial));
+                    let past = Past {
+                        serial,
+                        ..Past::default()
+                    };
+                    self.pasts.insert((place, server), past);
                     self.mail.push(Message::Login { at: place, server });
                 }
                 Action::Evict { scope } => {
@@ -466,7 +534,8 @@ impl World {
                 let given = self.shard(to).asked(now, by);
                 let parcel = given.map(|server| {
                     self.servers.remove(&(to, server));
-                    self.shard(to).detach(server).unwrap()
+                    let past = self.past_of(to, server);
+                    (self.shard(to).detach(server).unwrap(), past)
                 });
                 self.mail.push(Message::Answer {
                     to: (to.0, by),
@@ -475,8 +544,8 @@ impl World {
             }
             Message::Answer { to, parcel } => {
                 let got = parcel.is_some();
-                if let Some(parcel) = parcel {
-                    self.arrive(to, parcel);
+                if let Some((parcel, past)) = parcel {
+                    self.arrive(to, parcel, past);
                 }
                 self.shard(to).ask_answered(now, got);
             }
@@ -485,7 +554,7 @@ impl World {
                 self.shard(at).evict(now, server);
             }
             Message::Login { at, server } => self.log_in(at, server),
-            Message::Move { to, parcel } => self.arrive(to, parcel),
+            Message::Move { to, parcel, past } => self.arrive(to, parcel, past),
             Message::Retry { at } => self.shard(at).retry(now),
             Message::Settle { at } => self.shard(at).settle(now),
         }
@@ -502,7 +571,13 @@ impl World {
         self.placed(at, server, answer);
     }
 
-    fn arrive(&mut self, to: Place, parcel: Parcel) {
+    fn past_of(&mut self, place: Place, server: ServerId) -> Past {
+        let mut past = self.pasts.remove(&(place, server)).unwrap();
+        past.has_moved |= !past.users.is_empty();
+        past
+    }
+
+    fn arrive(&mut self, to: Place, parcel: Parcel, past: Past) {
         let now = self.now;
         if self.faults == Some(FailureKind::Local) {
             self.shard(to).lost(now, parcel);
@@ -510,6 +585,7 @@ impl World {
         }
         let server = self.name_server();
         self.servers.insert((to, server), None);
+        self.pasts.insert((to, server), past);
         let answer = self.shard(to).adopt(now, server, parcel);
         self.placed(to, server, answer);
     }

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_pool::{Checkout, Moment, Ticket, WaitError};
+use weir_pool::{Checkout, Moment, Ticket, WaitError, Want};
 use weir_session::channels::{Channel, Event, Hub, Request, Seat, Seats};
 use weir_session::fault::Fault;
 
@@ -236,7 +236,7 @@ impl<D: Driver> Worker<D> {
         let pool = Arc::clone(&listener.pool);
         let pool_id = self.pool_slot(&pool);
         while let Some(pool) = self.pools.must_get_mut(pool_id) {
-            match pool.shard.checkout(self.now, id.into()) {
+            match pool.shard.checkout(self.now, id.into(), Want::Any) {
                 Checkout::Granted(server) => {
                     let server = ServerId::from(server);
                     let has_news = |server: &super::slots::Server| self.driver.has_news(server.key);

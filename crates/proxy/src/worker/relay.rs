@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use weir_pool::{Checkin, Checkout, Moment};
+use weir_pool::{Checkout, Moment};
 use weir_session::fault::Fault;
 use weir_session::relay::{self, Link, Lobby, Next, Replied};
 use weir_session::splice::Splice;
@@ -17,12 +17,6 @@ use super::slots::{Client, Phase, Server, Stage};
 use super::{Worker, trim};
 use crate::driver::Driver;
 use crate::sizing::class_of;
-
-/// Reason for closing a server that its next client cannot use.
-const NEW_SESSION: &str = "a client needs a new session";
-
-/// Number of unsuitable servers a waiting client gets for each one that is closed to make room for a new server.
-const DECLINED_PER_CLOSED: u8 = 16;
 
 /// Maximum replies that a server may owe a client before the worker stops reading from the client.
 const REPLIES_MAX: usize = 16 * 1024;
@@ -167,7 +161,7 @@ impl<D: Driver> Worker<D> {
         };
         let is_role_doubtful = server.is_role_doubtful;
         self.begin_request(id, input);
-        let waits = is_role_doubtful || !self.suits(id, server_id) || self.is_due_to_others(id);
+        let waits = is_role_doubtful || !self.meets(id, server_id) || self.is_due_to_others(id);
         if let Some(client) = self.clients.must_get_mut(id) {
             client.stalled |= waits;
         }
@@ -207,11 +201,6 @@ impl<D: Driver> Worker<D> {
 
     /// Asks the pool for a server. True if the client has one now.
     pub(super) fn check_out(&mut self, id: ClientId) -> bool {
-        self.check_out_since(id, self.now)
-    }
-
-    /// Asks the pool for a server as [`Worker::check_out`], for a client that has been waiting since `since`.
-    fn check_out_since(&mut self, id: ClientId, since: Moment) -> bool {
         let Some(client) = self.clients.must_get_mut(id) else {
             return false;
         };
@@ -219,8 +208,8 @@ impl<D: Driver> Worker<D> {
         let Some(pool) = self.pools.must_get_mut(pool_id) else {
             return false;
         };
-        client.wait_since = since;
-        let granted = match pool.shard.checkout_since(self.now, id.into(), since) {
+        client.wait_since = self.now;
+        let granted = match pool.shard.checkout(self.now, id.into(), client.want()) {
             Checkout::Granted(server) => self.lease_idle(id, server.into()),
             Checkout::Check(server) => {
                 self.check_before_use(Waiter::Client(id), server.into());
@@ -270,45 +259,20 @@ impl<D: Driver> Worker<D> {
             self.check_with(Waiter::Client(id), server_id, "");
             return false;
         }
-        if !self.suits(id, server_id) {
-            self.close_server(server_id, NEW_SESSION);
-            return self.check_out(id);
-        }
         if self.checks_role(id, server_id) {
             return false;
         }
         self.lease(id, server_id)
     }
 
-    /// Takes a used server away from a waiting client that needs a new one. The first such server, and one in
-    /// [`DECLINED_PER_CLOSED`] after it, is closed to make room. The others go to the next waiter, or are closed if
-    /// there is none. The client keeps its place in the queue.
-    fn decline(&mut self, id: ClientId, server_id: ServerId) {
-        let Some(client) = self.clients.must_get_mut(id) else {
-            return;
-        };
-        let makes_room = client.declined.is_multiple_of(DECLINED_PER_CLOSED);
-        client.declined = client.declined.wrapping_add(1);
-        client.ticket = None;
-        client.lease = None;
-        let (since, pool_id) = (client.wait_since, client.pool);
-        let verdict = (self.pools.must_get_mut(pool_id).filter(|_| !makes_room))
-            .map(|pool| pool.shard.checkin(self.now, server_id.into()));
-        match verdict {
-            None | Some(Checkin::Idle) => self.close_server(server_id, NEW_SESSION),
-            Some(verdict) => self.place(server_id, verdict),
-        }
-        if self.check_out_since(id, since)
-            && let Some(server) = self.clients.must_get(id).and_then(|client| client.lease)
-        {
-            self.start_leased(id, server);
-        }
-    }
-
-    fn suits(&self, id: ClientId, server_id: ServerId) -> bool {
-        let (client, server) = (self.clients.must_get(id), self.servers.must_get(server_id));
-        client
-            .is_none_or(|client| server.is_none_or(|server| server.session.suits(&client.session)))
+    /// True if the client's server is one that its request can use.
+    fn meets(&self, id: ClientId, server_id: ServerId) -> bool {
+        let client = self.clients.must_get(id);
+        let pool = client.and_then(|client| Some((client, self.pools.must_get(client.pool)?)));
+        pool.is_none_or(|(client, pool)| {
+            let want = client.want();
+            (pool.shard).meets(server_id.into(), id.into(), want)
+        })
     }
 
     /// Links a client and a server, and counts the wait.
@@ -323,7 +287,6 @@ impl<D: Driver> Worker<D> {
         client.lease = Some(server_id);
         client.takes_over(server);
         client.transaction_at = self.now;
-        client.declined = 0;
         server.lease = Some(id);
         server.stage = Stage::Leased;
         server.request_at = self.now;
@@ -342,9 +305,6 @@ impl<D: Driver> Worker<D> {
             Waiter::Client(client) => client,
             Waiter::Listener(listener) => return self.listener_up(listener, server),
         };
-        if !self.suits(id, server) {
-            return self.decline(id, server);
-        }
         if self.lease(id, server) {
             self.start_leased(id, server);
         }

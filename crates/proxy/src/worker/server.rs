@@ -8,7 +8,7 @@ use slotmap::Key as _;
 use weir_auth::kdf::{ScramKeys, derive};
 use weir_auth::scram::Nonce;
 use weir_config::{ChannelBinding, HostAddr, LoadBalanceHosts};
-use weir_pool::{ConnectToken, FailureKind, Moment};
+use weir_pool::{ConnectToken, FailureKind, Moment, Serial};
 use weir_session::fault::Fault;
 use weir_session::login::{
     BindingPolicy, Credentials, LoggedIn, LoginFault, LoginPlan, LoginStep, ServerLogin, Transport,
@@ -52,11 +52,12 @@ impl<D: Driver> Worker<D> {
             connected_at: self.now,
             tls: None,
         };
+        let serial = Serial(facts.id);
         let session = Session::new(Arc::default());
         let mut server = Server::new(Key::null(), pool_id, session, facts, self.now);
         server.stage = Stage::Connecting;
         let id = self.servers.insert(server);
-        pool.shard.connect_started(token, id.into());
+        pool.shard.connect_started(token, id.into(), serial);
         if pool.shard.is_reserve(id.into()) {
             let name = self.server_name(id);
             tracing::warn!("{name} taking connection from reserve_pool");
@@ -404,7 +405,6 @@ impl<D: Driver> Worker<D> {
         let pool_id = server.pool;
         let mut session = Session::new(Arc::new(logged_in.reported));
         session.set_process(logged_in.pid);
-        session.set_number(server.facts.id);
         (server.facts.pid, server.facts.key) = (logged_in.pid, logged_in.key);
         self.share_reported(pool_id, &mut session);
         if let Some(server) = self.servers.must_get_mut(id) {
@@ -656,11 +656,11 @@ impl<D: Driver> Worker<D> {
             return;
         };
         client.lease = None;
-        let (pool_id, since) = (client.pool, client.wait_since);
+        let (pool_id, since, want) = (client.pool, client.wait_since, client.want());
         let Some(pool) = self.pools.must_get_mut(pool_id) else {
             return;
         };
-        match pool.shard.checkout_since(self.now, id.into(), since) {
+        match pool.shard.checkout_since(self.now, id.into(), want, since) {
             Checkout::Granted(server) => self.start_idle(Waiter::Client(id), server.into()),
             Checkout::Check(server) => {
                 self.check_before_use(Waiter::Client(id), server.into());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use slotmap::Key as _;
 use weir_auth::secret::Secret;
 use weir_config::{PoolSettings, StateCheck};
-use weir_pool::{Entered, Moment, Shard, Ticket};
+use weir_pool::{Entered, Moment, Serial, Shard, Ticket, Want};
 use weir_session::client::Client as ClientSession;
 use weir_session::fault::Fault;
 use weir_session::hello::{Hello, Opening};
@@ -164,8 +164,6 @@ pub(super) struct Client {
     pub(super) held_cancel: Option<Box<HeldCancel>>,
     /// True if the client has not had a server since it logged in.
     pub(super) is_newcomer: bool,
-    /// Number of servers that the client could not use since it began to wait.
-    pub(super) declined: u8,
     /// Class of the client's transaction, in a pool that finds its own size.
     pub(super) class: u8,
     pub(super) wait_since: Moment,
@@ -200,7 +198,6 @@ impl Client {
             stalled: false,
             held_cancel: None,
             is_newcomer: false,
-            declined: 0,
             class: 0,
             wait_since: now,
             request_at: now,
@@ -210,6 +207,15 @@ impl Client {
             pinned: None,
             ears: None,
             timer: None,
+        }
+    }
+
+    /// Requirement of the client's next request on its server.
+    #[inline]
+    pub(super) fn want(&self) -> Want {
+        match self.session.wants_new_server() {
+            true => Want::Fresh(Serial(self.id)),
+            false => Want::Any,
         }
     }
 

@@ -21,7 +21,7 @@ const CALLS: [&[u8]; 4] = [
 ];
 
 /// Checks if the input of a client without a server begins with a statement that needs a new server. The client
-/// remembers the result for [`crate::server::Server::suits`] until it gets a server. Returns true if it does.
+/// remembers the result for [`Client::wants_new_server`] until it gets a server. Returns true if it does.
 pub fn wants_new(client: &mut Client, judge: &mut Judge, rules: Rules, input: &[u8]) -> bool {
     let frame = || frame(input, Side::Frontend).ok().flatten();
     let text = match input.first() {
@@ -70,7 +70,7 @@ mod tests {
 
     use super::*;
     use crate::custom::CustomNames;
-    use crate::relay::{Link, SequencePolicy, begin, requests};
+    use crate::relay::{Link, SequencePolicy, requests};
     use crate::server::Server;
     use crate::settings::Reported;
     use crate::splice::Splice;
@@ -103,33 +103,9 @@ mod tests {
         wants
     }
 
-    /// Marks the server as used by this client.
-    fn used(server: &mut Server, client: &mut Client) {
-        let mut buffer = Vec::new();
-        begin(
-            client,
-            server,
-            &mut Splice::new(&[], &mut buffer),
-            &mut Vec::new(),
-        )
-        .unwrap();
-    }
-
-    fn server(number: u64) -> Server {
-        let mut server = Server::new(Default::default());
-        server.set_number(number);
-        server
-    }
-
-    fn client(number: u64) -> Client {
-        let mut client = Client::default();
-        client.set_number(number);
-        client
-    }
-
     #[test]
     fn what_shows_the_past_of_a_server_wants_a_new_one() {
-        let mut client = client(1);
+        let mut client = Client::default();
         for text in [
             "SET plpgsql.extra_foo_warnings = true",
             " reset plpgsql.foo",
@@ -153,44 +129,25 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_a_new_server_is_not_suited_by_one_that_others_used() {
-        let (mut one, mut other) = (client(1), client(2));
-        let mut server = server(3);
-        used(&mut server, &mut one);
-        assert!(check(&mut one, "SET plpgsql.foo = 1"));
-        assert!(check(&mut other, "SET plpgsql.foo = 1"));
-        assert!(server.suits(&one) && !server.suits(&other));
-        // The wish lasts until the client has a server or asks for something else.
-        used(&mut server, &mut other);
-        assert!(server.suits(&other) && !server.suits(&one));
-        assert!(!check(&mut one, "SELECT 1"));
-        assert!(server.suits(&one));
-    }
-
-    #[test]
-    fn who_wants_a_new_server_is_suited_by_one_that_was_opened_later() {
-        let mut client = client(2);
-        assert!(check(&mut client, "SELECT pg_stat_force_next_flush()"));
-        assert!(server(3).suits(&client) && !server(1).suits(&client));
+    fn the_wish_lasts_until_the_client_asks_for_something_else() {
+        let mut client = Client::default();
+        assert!(check(&mut client, "SET plpgsql.foo = 1"));
+        assert!(client.wants_new_server());
         assert!(!check(&mut client, "SELECT 1"));
-        assert!(server(1).suits(&client));
+        assert!(!client.wants_new_server());
     }
 
     #[test]
-    fn who_makes_temporary_objects_by_default_wants_a_new_server() {
-        for (path, suits) in [
-            ("pg_temp", false),
-            ("\"pg_temp\", public", false),
-            ("public, pg_temp", true),
+    fn a_client_that_makes_temporary_objects_by_default_wants_a_new_server() {
+        for (path, wants_new) in [
+            ("pg_temp", true),
+            ("\"pg_temp\", public", true),
+            ("public, pg_temp", false),
         ] {
             let mut settings = crate::settings::Settings::default();
             settings.set("search_path", path);
-            let mut one = client(1);
-            let mut other = Client::new(settings.into(), Default::default());
-            other.set_number(2);
-            let mut server = Server::new(Default::default());
-            used(&mut server, &mut one);
-            assert_eq!(server.suits(&other), suits, "{path}");
+            let client = Client::new(settings.into(), Default::default());
+            assert_eq!(client.wants_new_server(), wants_new, "{path}");
         }
     }
 
@@ -200,7 +157,12 @@ mod tests {
         encode::query(&mut query, b"SET plpgsql.foo = 1").unwrap();
         let mut judge = Judge::new(Functions::default());
         let rules = rules(StatePolicy::Off);
-        assert!(!wants_new(&mut client(1), &mut judge, rules, &query));
+        assert!(!wants_new(
+            &mut Client::default(),
+            &mut judge,
+            rules,
+            &query
+        ));
     }
 
     /// Returns a server of this version after the client has sent these texts.

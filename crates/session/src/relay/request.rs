@@ -104,7 +104,6 @@ fn begin_by(
     client.leases += 1;
     let is_same = server.user == client.number;
     if !is_same || server.lease + 1 != client.leases {
-        server.has_past |= !is_same && server.user != 0;
         server.has_foreign_sequences |= server.user != 0;
         server.user = client.number;
         server.is_emptied = false;
