@@ -74,7 +74,7 @@ fn replies_are_the_same_byte_for_byte() -> Result<()> {
 }
 
 #[test]
-fn encryption_requests_are_declined_with_one_byte() -> Result<()> {
+fn encryption_requests_are_refused_with_one_byte() -> Result<()> {
     let postgres = Postgres::shared()?;
     let target = Target::start(&postgres, &PoolOptions::default())?;
     for port in [postgres.port(), target.port()] {

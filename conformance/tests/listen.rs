@@ -87,7 +87,7 @@ fn two_hundred_clients_hear_ten_thousand_notifications_in_order_on_two_servers()
             .set("max_client_conn", "500")
             .set("listen_queue_size", "20000")
     })?;
-    let ears: Vec<_> = (0..LISTENERS)
+    let subscribers: Vec<_> = (0..LISTENERS)
         .map(|_| {
             let mut client = weir.connect("listen_many")?;
             client.query("listen news")?;
@@ -96,7 +96,7 @@ fn two_hundred_clients_hear_ten_thousand_notifications_in_order_on_two_servers()
         })
         .collect::<Result<_>>()?;
     let port = weir.port();
-    let listening: Vec<_> = ears
+    let listening: Vec<_> = subscribers
         .into_iter()
         .map(|client| thread::spawn(move || check_hears_all(client)))
         .collect();
@@ -151,20 +151,20 @@ fn listening_needs_no_server_and_ends_with_unlisten() -> Result<()> {
     let mut clients: Vec<_> = (0..5)
         .map(|_| weir.connect("listen_plain"))
         .collect::<Result<_>>()?;
-    let (mouth, ears) = clients.split_last_mut().context("one")?;
-    for client in ears.iter_mut() {
+    let (mouth, subscribers) = clients.split_last_mut().context("one")?;
+    for client in subscribers.iter_mut() {
         client.query("listen \"Ä channel\"")?;
     }
     mouth.query("notify \"Ä channel\", 'Grüße'")?;
-    for client in ears.iter_mut() {
+    for client in subscribers.iter_mut() {
         ensure!(hear(client)? == pair("Ä channel", "Grüße"));
     }
     weir.wait_pool("listen_plain", "sv_active", 1)?;
-    for client in ears.iter_mut() {
+    for client in subscribers.iter_mut() {
         client.query("unlisten *")?;
     }
     mouth.query("notify \"Ä channel\"")?;
-    for client in ears.iter_mut() {
+    for client in subscribers.iter_mut() {
         ensure!(tags(&client.ask(&frontend::query("select 1"))?) == "TDCZ");
     }
     weir.wait_pool("listen_plain", "sv_active", 0)
@@ -342,13 +342,13 @@ fn one_notification_too_many_ends_the_client_with_an_error() -> Result<()> {
         config.set("listen_queue_size", "10")
     })?;
     let (mut deaf, mut other) = (weir.connect("listen_full")?, weir.connect("listen_full")?);
-    let mut ears = weir.connect("listen_full")?;
+    let mut subscriber = weir.connect("listen_full")?;
     deaf.query("listen a")?;
-    ears.query("listen a")?;
+    subscriber.query("listen a")?;
     deaf.query("begin")?;
     for number in 0..11 {
         other.query(&format!("notify a, '{number}'"))?;
-        ensure!(hear(&mut ears)?.1 == number.to_string());
+        ensure!(hear(&mut subscriber)?.1 == number.to_string());
     }
     let error = deaf.read_message()?.error();
     ensure!(

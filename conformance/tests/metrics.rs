@@ -126,7 +126,7 @@ fn lively(database: &str) -> Result<(Arc<Postgres>, Monitored, Raw)> {
     let postgres = Postgres::shared()?;
     postgres.create_database(database)?;
     let pki = Pki::new()?;
-    let config = Config::to(postgres.port()).set_all(pki.client_hop("prefer")?);
+    let config = Config::to(postgres.port()).set_all(pki.client_side("prefer")?);
     let config = config.set("max_db_connections", "30");
     let config = config.set("default_pool_size", "auto");
     let monitored = Monitored::start(config)?;

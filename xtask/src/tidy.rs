@@ -3,6 +3,7 @@
 
 mod arrows;
 mod text;
+mod words;
 
 use std::fmt;
 use std::fs;
@@ -82,7 +83,12 @@ pub(crate) fn run() -> Result<()> {
 fn findings() -> Result<Vec<Finding>> {
     let mut findings: Vec<Finding> = sources()?
         .iter()
-        .flat_map(|source| text::check(&source.path, &source.text))
+        .flat_map(|source| {
+            let words = words::check(&source.path, &source.text);
+            text::check(&source.path, &source.text)
+                .into_iter()
+                .chain(words)
+        })
         .collect();
     findings.extend(
         EXPECTED

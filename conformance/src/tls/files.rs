@@ -36,7 +36,7 @@ pub struct Pki {
     pub stranger: Authority,
     directory: TempDir,
     /// Number of client sides configured so far.
-    hops: AtomicU32,
+    files: AtomicU32,
 }
 
 impl Pki {
@@ -49,7 +49,7 @@ impl Pki {
             authority: Authority::new("Suite authority")?,
             stranger: Authority::new("Stranger")?,
             directory: TempDir::new()?,
-            hops: AtomicU32::new(0),
+            files: AtomicU32::new(0),
         };
         pki.directory.write("ca.crt", pki.authority.pem())?;
         pki.directory.write("stranger.crt", pki.stranger.pem())?;
@@ -114,11 +114,11 @@ impl Pki {
     ///
     /// # Errors
     /// As [`Pki::issue`].
-    pub fn client_hop(&self, mode: &str) -> Result<Vec<(&'static str, String)>> {
+    pub fn client_side(&self, mode: &str) -> Result<Vec<(&'static str, String)>> {
         let identity = self.authority.issue(&Spec::server())?;
         // Tests that run at the same time share the directory and must not overwrite files that another pooler will
         // read.
-        let name = format!("pooler-{}", self.hops.fetch_add(1, Ordering::Relaxed));
+        let name = format!("pooler-{}", self.files.fetch_add(1, Ordering::Relaxed));
         // PgBouncer runs as that user; Weir, running as root, can read the file, too.
         let files = self.write(&name, &identity, Runner::Postgres)?;
         Ok(vec![
@@ -131,7 +131,7 @@ impl Pki {
 
     /// Settings of the server side, as lines of `[pgbouncer]`.
     #[must_use]
-    pub fn server_hop(&self, mode: &str) -> Vec<(&'static str, String)> {
+    pub fn server_side(&self, mode: &str) -> Vec<(&'static str, String)> {
         vec![
             ("server_tls_sslmode", mode.to_owned()),
             ("server_tls_ca_file", text(&self.ca_file())),
@@ -163,12 +163,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_client_hop_writes_over_the_files_of_another() {
+    fn no_client_side_writes_over_the_files_of_another() {
         let pki = Pki::new().unwrap();
-        let [one, other] = [(); 2].map(|()| pki.client_hop("require").unwrap());
+        let [one, other] = [(); 2].map(|()| pki.client_side("require").unwrap());
         for name in ["client_tls_cert_file", "client_tls_key_file"] {
-            let file = |hop: &[(&str, String)]| {
-                let found = hop.iter().find(|(setting, _)| *setting == name);
+            let file = |side: &[(&str, String)]| {
+                let found = side.iter().find(|(setting, _)| *setting == name);
                 fs::read(&found.unwrap().1).unwrap()
             };
             assert_ne!(file(&one), file(&other), "{name}");

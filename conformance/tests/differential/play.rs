@@ -238,11 +238,11 @@ impl Play<'_, '_> {
             return Ok(Verdict::Alike);
         }
         while self.last != Some(client) {
-            let Some((holder, lettings_go)) = self.obstacle(client)? else {
+            let Some((holder, releases)) = self.obstacle(client)? else {
                 break;
             };
-            for act in lettings_go {
-                let text = format!("({} lets go: {act:?})", letter(holder));
+            for act in releases {
+                let text = format!("({} gives its server back: {act:?})", letter(holder));
                 let verdict = self.act(holder, &act, &text)?;
                 if verdict != Verdict::Alike {
                     return Ok(verdict);

@@ -112,7 +112,7 @@ impl World {
         let to = format!("host=127.0.0.1 port={port} dbname=postgres user=postgres");
         let mut config = Config::new()
             .database(&format!("real = {to}"))
-            .set_all(pki.client_hop(mode)?)
+            .set_all(pki.client_side(mode)?)
             .set("unix_socket_dir", &directory.path().to_string_lossy())
             .set("auth_type", "hba")
             .set("auth_hba_file", &hba.to_string_lossy())

@@ -196,7 +196,7 @@ fn nobody_notices_upgrades_under_load() -> Result<()> {
     let server = Server::new("op_upgrade")?;
     init(&server)?;
     let pki = Pki::new()?;
-    let mut chain = Chain::start(server.config().set_all(pki.client_hop("allow")?))?;
+    let mut chain = Chain::start(server.config().set_all(pki.client_side("allow")?))?;
     let plain = [
         pgbench(chain.port(), "op_upgrade", "simple")?,
         pgbench(chain.port(), "op_upgrade", "prepared")?,
@@ -370,7 +370,7 @@ fn says_healthy(port: u16) -> bool {
 fn a_client_with_tls_stays_until_it_leaves() -> Result<()> {
     let server = Server::new("op_upgrade_tls")?;
     let pki = Pki::new()?;
-    let mut chain = Chain::start(server.config().set_all(pki.client_hop("allow")?))?;
+    let mut chain = Chain::start(server.config().set_all(pki.client_side("allow")?))?;
     let mut plain = chain.connect("op_upgrade_tls")?;
     let dial = Dial::new(&pki.authority)?;
     let mut sealed = dial.login(chain.port(), "postgres", "op_upgrade_tls")?;

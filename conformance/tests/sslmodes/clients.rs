@@ -103,8 +103,8 @@ impl World {
         for (version, port) in servers {
             for mode in LISTENERS.into_iter().take(6) {
                 let config = Config::to(port)
-                    .set_all(self.pki.server_hop("verify-full"))
-                    .set_all(self.pki.client_hop(mode)?);
+                    .set_all(self.pki.server_side("verify-full"))
+                    .set_all(self.pki.client_side(mode)?);
                 self.weirs
                     .push((format!("{version}-{mode}"), Weir::start(&config)?));
             }

@@ -50,8 +50,8 @@ impl World {
         let own = pki.issue("shown", &Spec::client("shown").days_left(30))?;
         let config = Config::to(postgres.port())
             .userlist("\"postgres\" \"\"\n\"shown\" \"\"\n")
-            .set_all(pki.client_hop("require")?)
-            .set_all(pki.server_hop("verify-full"))
+            .set_all(pki.client_side("require")?)
+            .set_all(pki.server_side("verify-full"))
             .set("client_tls_cert_file", &text(&files.certificate))
             .set("client_tls_key_file", &text(&files.key))
             .set("server_tls_cert_file", &text(&own.certificate))
@@ -106,18 +106,18 @@ impl World {
     }
 
     /// Rows of `SHOW TLS` for one side.
-    fn shown(&self, hop: &str) -> Result<Vec<std::collections::HashMap<String, String>>> {
+    fn shown(&self, side: &str) -> Result<Vec<std::collections::HashMap<String, String>>> {
         let rows = self
             .login("postgres", "pgbouncer")?
             .query_named("SHOW TLS")?;
-        let of_hop = |row: &std::collections::HashMap<String, String>| {
-            row.get("hop").is_some_and(|found| found == hop)
+        let of_side = |row: &std::collections::HashMap<String, String>| {
+            row.get("side").is_some_and(|found| found == side)
         };
-        Ok(rows.into_iter().filter(of_hop).collect())
+        Ok(rows.into_iter().filter(of_side).collect())
     }
 
-    fn days_left(&self, hop: &str) -> Result<i64> {
-        let rows = self.shown(hop)?;
+    fn days_left(&self, side: &str) -> Result<i64> {
+        let rows = self.shown(side)?;
         // The table also has the authorities' certificates.
         let own = ["listener.crt", "shown.crt"];
         let is_own = |file: &String| own.iter().any(|name| file.ends_with(name));
@@ -282,7 +282,7 @@ fn a_start_with_a_bad_file_is_refused() -> Result<()> {
     let pki = Pki::new()?;
     let good = pki.issue("good", &Spec::server())?;
     let other = pki.issue("other", &Spec::server())?;
-    let base = || -> Result<Config> { Ok(Config::to(1).set_all(pki.client_hop("require")?)) };
+    let base = || -> Result<Config> { Ok(Config::to(1).set_all(pki.client_side("require")?)) };
     let broken: [(&str, String); 4] = [
         ("client_tls_cert_file", "/nonexistent/weir.crt".to_owned()),
         ("client_tls_key_file", text(&other.key)),

@@ -14,7 +14,7 @@ use weir_conformance::tls::client::ALPN;
 use weir_conformance::tls::client::Options;
 
 use crate::support::Server;
-use crate::support::check_server_hop;
+use crate::support::check_server_side;
 
 const CHUNK: usize = 64 * 1024;
 
@@ -63,7 +63,7 @@ fn results_of_one_row_to_a_hundred_megabytes_arrive_whole() -> Result<()> {
     let server = Server::shared()?;
     let mut target = server.target(PoolOptions::default())?;
     let mut raw = server.dial()?.login(target.port(), "postgres", "tls")?;
-    check_server_hop(&mut raw)?;
+    check_server_side(&mut raw)?;
     // Sizes around the limit of a TLS record (16 KiB), and one row of 16 MB.
     for (count, width) in [
         (0, 1),

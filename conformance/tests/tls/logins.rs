@@ -52,7 +52,7 @@ impl Strict {
             .userlist(&format!(
                 "\"postgres\" \"\"\n\"bound\" \"{PASSWORD}\"\n\"shown\" \"\"\n\"twofold\" \"{PASSWORD}\"\n"
             ))
-            .set_all(self.pki.server_hop("verify-full"))
+            .set_all(self.pki.server_side("verify-full"))
     }
 }
 
@@ -67,7 +67,7 @@ fn scram_is_offered_bound_to_the_connection() -> Result<()> {
             .set("auth_failure_delay", "0")
             .set("admin_users", "bound")
             .userlist(&format!("\"bound\" \"{PASSWORD}\"\n"))
-            .set_all(pki.client_hop("require")?)
+            .set_all(pki.client_side("require")?)
             .set("client_tls_cert_file", &files.certificate.to_string_lossy())
             .set("client_tls_key_file", &files.key.to_string_lossy());
         let weir = Weir::start(&config)?;
@@ -97,13 +97,13 @@ fn scram_is_offered_bound_to_the_connection() -> Result<()> {
 }
 
 #[test]
-fn libpq_can_demand_channel_binding_on_both_hops() -> Result<()> {
+fn libpq_can_demand_channel_binding_on_both_sides() -> Result<()> {
     let strict = Strict::start()?;
     let config = strict
         .config()
         .set("auth_type", "scram-sha-256")
         .set("server_channel_binding", "require")
-        .set_all(strict.pki.client_hop("require")?);
+        .set_all(strict.pki.client_side("require")?);
     let mut weir = Weir::start(&config)?;
     let mut psql = psql(weir.port(), "postgres")?;
     psql.env("PGSSLMODE", "verify-full")

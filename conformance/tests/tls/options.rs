@@ -41,13 +41,13 @@ fn with_tls(pki: &Pki) -> Result<postgres::Options> {
 }
 
 #[test]
-fn versions_and_ciphers_of_the_client_hop_are_those_of_the_file() -> Result<()> {
+fn versions_and_ciphers_of_the_client_side_are_those_of_the_file() -> Result<()> {
     let pki = Pki::new()?;
     let rsa = pki.issue("rsa", &Spec::server().key(Key::Rsa))?;
     let config = || -> Result<Config> {
         let certificate = rsa.certificate.to_string_lossy().into_owned();
         Ok(Config::to(1)
-            .set_all(pki.client_hop("require")?)
+            .set_all(pki.client_side("require")?)
             .set("client_tls_cert_file", &certificate)
             .set("client_tls_key_file", &rsa.key.to_string_lossy()))
     };
@@ -85,7 +85,7 @@ fn versions_and_ciphers_of_the_client_hop_are_those_of_the_file() -> Result<()> 
 }
 
 #[test]
-fn the_server_hop_can_be_set_for_each_database() -> Result<()> {
+fn the_server_side_can_be_set_for_each_database() -> Result<()> {
     let pki = Pki::new()?;
     let postgres = Postgres::start(&with_tls(&pki)?)?;
     let to = format!("host=127.0.0.1 port={} dbname=postgres", postgres.port());
@@ -125,19 +125,19 @@ fn the_server_hop_can_be_set_for_each_database() -> Result<()> {
 
 /// PostgreSQL 18 accepts direct TLS; 15 does not know it, which must be reported as a refusal.
 #[test]
-fn the_server_hop_can_begin_with_tls_at_once() -> Result<()> {
+fn the_server_side_can_begin_with_tls_at_once() -> Result<()> {
     let pki = Pki::new()?;
     let new = Postgres18::start(&with_tls(&pki)?)?;
     let old = Postgres::start(&with_tls(&pki)?)?;
     for (port, works) in [(new.cluster().port(), true), (old.port(), false)] {
         let config = Config::to(port)
-            .set_all(pki.server_hop("verify-full"))
+            .set_all(pki.server_side("verify-full"))
             .set("server_tls_sslnegotiation", "direct");
         let mut weir = Weir::start(&config)?;
         match weir.connect("postgres") {
             Ok(mut raw) => {
                 ensure!(works, "PostgreSQL 15 cannot do this");
-                crate::support::check_server_hop(&mut raw)?;
+                crate::support::check_server_side(&mut raw)?;
                 raw.send(&frontend::query("select pg_sleep(60)"))?;
                 // The cancel request begins in the same way; it is repeated until it meets the query.
                 raw.stream()
@@ -165,7 +165,7 @@ fn unix_sockets_have_no_tls() -> Result<()> {
     let pki = Pki::new()?;
     let sockets = TempDir::new()?;
     let config = Config::to(1)
-        .set_all(pki.client_hop("verify-full")?)
+        .set_all(pki.client_side("verify-full")?)
         .set("unix_socket_dir", &sockets.path().to_string_lossy());
     let mut weir = Weir::start(&config)?;
     let patience = Duration::from_secs(10);

@@ -54,8 +54,8 @@ impl Server {
     /// Starts the target with TLS on both sides.
     pub(crate) fn target(&self, options: PoolOptions) -> Result<Target> {
         let options = options
-            .settings(self.pki.client_hop("require")?)
-            .settings(self.pki.server_hop("verify-full"));
+            .settings(self.pki.client_side("require")?)
+            .settings(self.pki.server_side("verify-full"));
         Target::start(&self.postgres, &options)
     }
 
@@ -71,9 +71,9 @@ impl Server {
 }
 
 /// Checks with PostgreSQL's own statistics that the session's server connection uses TLS.
-pub(crate) fn check_server_hop(raw: &mut Raw) -> Result<()> {
+pub(crate) fn check_server_side(raw: &mut Raw) -> Result<()> {
     let sql = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
-    ensure!(raw.query_one(sql)? == "t", "the server hop is in clear");
+    ensure!(raw.query_one(sql)? == "t", "the server side is in clear");
     Ok(())
 }
 

@@ -35,7 +35,7 @@ fn psql_works_in_tls() -> Result<()> {
     );
     ensure!(
         output.ends_with("t\n"),
-        "the server hop is in clear: {output}"
+        "the server side is in clear: {output}"
     );
     target.check_healthy()
 }

@@ -62,7 +62,7 @@ fn sec_63_headers_that_do_not_fit_the_offer_are_refused() -> Result<()> {
         .set("admin_users", "bound")
         .set("auth_failure_delay", "0")
         .userlist(&format!("\"bound\" \"{PASSWORD}\"\n"))
-        .set_all(pki.client_hop("prefer")?);
+        .set_all(pki.client_side("prefer")?);
     let mut weir = Weir::start(&config)?;
     let dial = Dial::new(&pki.authority)?;
     let bound = end_point(&dial.request(weir.port())?)?;
@@ -267,7 +267,7 @@ fn sec_62_a_listener_offers_only_what_it_can_keep() -> Result<()> {
         .set("auth_type", "scram-sha-256")
         .set("admin_users", "bound")
         .userlist(&format!("\"bound\" \"{PASSWORD}\"\n"))
-        .set_all(pki.client_hop("require")?)
+        .set_all(pki.client_side("require")?)
         .set("client_tls_cert_file", &files.certificate.to_string_lossy())
         .set("client_tls_key_file", &files.key.to_string_lossy());
     let weir = Weir::start(&config)?;
@@ -329,7 +329,7 @@ fn sec_22_a_hostile_servers_scram_in_tls_harms_nothing() -> Result<()> {
         })?;
         let config = Config::to(server.port())
             .userlist("\"postgres\" \"secret\"\n")
-            .set_all(pki.server_hop("verify-full"));
+            .set_all(pki.server_side("verify-full"));
         let mut weir = Weir::start(&config)?;
         let begun = clock::now();
         let mut raw = Raw::tcp(weir.port(), PATIENCE)?;
@@ -373,7 +373,7 @@ fn sec_62_real_servers_are_bound_to() -> Result<()> {
         let config = Config::to(postgres.port())
             .userlist(&format!("\"bound\" \"{PASSWORD}\"\n\"postgres\" \"\"\n"))
             .set("server_channel_binding", "require")
-            .set_all(pki.server_hop("verify-full"));
+            .set_all(pki.server_side("verify-full"));
         let mut weir = Weir::start(&config)?;
         let mut raw = weir.connect_as("bound", "postgres")?;
         ensure!(raw.query_one("select current_user")? == "bound");

@@ -53,7 +53,7 @@ fn outcome(pki: &Pki, server: &Scripted, mode: &str, host: &str, crl: &str) -> R
     let line = format!("* = host={host} port={}", server.port());
     let config = Config::new()
         .database(&line)
-        .set_all(pki.server_hop(mode))
+        .set_all(pki.server_side(mode))
         .set("server_tls_crl_file", crl);
     let mut weir = Weir::start(&config)?;
     let login = weir.connect("postgres");
@@ -126,7 +126,7 @@ fn sec_10_a_listener_believes_exactly_one_kind_of_client_certificate() -> Result
     let crl = pki.directory().join("clients.crl");
     std::fs::write(&crl, pki.authority.revoke(&[&revoked])?)?;
     let config = Config::to(1)
-        .set_all(pki.client_hop("verify-full")?)
+        .set_all(pki.client_side("verify-full")?)
         .set("auth_type", "cert")
         .set("auth_failure_delay", "0")
         .set("client_tls_crl_file", &crl.to_string_lossy());

@@ -78,7 +78,7 @@ fn sec_04_every_connection_to_a_server_is_inside_verified_tls() -> Result<()> {
         .database(&format!(
             "busy = host=127.0.0.1 port={port} min_pool_size=2 user=postgres"
         ))
-        .set_all(pki.server_hop("verify-full"))
+        .set_all(pki.server_side("verify-full"))
         .set("auth_type", "plain")
         .set("auth_user", "postgres")
         .set("server_check_delay", "0")
@@ -160,7 +160,7 @@ fn sec_04_a_server_that_cannot_be_verified_is_told_nothing() -> Result<()> {
             "busy = host=127.0.0.1 port={} min_pool_size=2 user=postgres",
             server.port()
         ))
-        .set_all(pki.server_hop("verify-full"))
+        .set_all(pki.server_side("verify-full"))
         .set("auth_type", "plain")
         .set("auth_user", "postgres")
         .set("auth_failure_delay", "0")
@@ -190,7 +190,7 @@ fn sec_04_a_reload_leaves_no_question_in_clear() -> Result<()> {
         serve(conversation)
     })?;
     let config = Config::to(server.port())
-        .set_all(pki.server_hop("verify-full"))
+        .set_all(pki.server_side("verify-full"))
         .set("auth_type", "plain")
         .set("auth_user", "postgres")
         .userlist("\"postgres\" \"secret\"\n");

@@ -125,7 +125,7 @@ fn config(postgres: &Postgres, strict: &Postgres, pki: &Pki) -> Result<Config> {
         ))
         .database(&format!("own = {}", to(strict.port())))
         .database("down = host=127.0.0.1 port=1")
-        .set_all(pki.client_hop("prefer")?)
+        .set_all(pki.client_side("prefer")?)
         .set("auth_type", "scram-sha-256")
         .set("auth_user", "postgres")
         .set("auth_dbname", "open")

@@ -54,7 +54,7 @@ impl Front {
 
     fn before(pki: Pki, postgres: Cluster, client_mode: &str) -> Result<Self> {
         let pool = PoolOptions::default()
-            .settings(pki.client_hop(client_mode)?)
+            .settings(pki.client_side(client_mode)?)
             .setting("client_login_timeout = 10");
         let target = Target::start(postgres.inner(), &pool)?;
         Ok(Self {
@@ -114,7 +114,7 @@ pub(crate) fn server_tls(pki: &Pki) -> Result<Arc<ServerConfig>> {
 /// Weir in front of a fake server, with this mode for the server side.
 pub(crate) fn weir_before(pki: &Pki, port: u16, mode: &str) -> Result<Weir> {
     let config = Config::to(port)
-        .set_all(pki.server_hop(mode))
+        .set_all(pki.server_side(mode))
         .set("server_login_retry", "1");
     Weir::start(&config)
 }

@@ -67,7 +67,7 @@ fn sec_07_thousands_that_stall_in_the_handshake_are_closed_in_time() -> Result<(
     let postgres = Postgres::shared()?;
     let pki = Pki::new()?;
     let config = Config::to(postgres.port())
-        .set_all(pki.client_hop("prefer")?)
+        .set_all(pki.client_side("prefer")?)
         .set("client_login_timeout", "12")
         .set("max_client_conn", "5000");
     let mut weir = Weir::start(&config)?;

@@ -10,7 +10,7 @@
 //!   | Shard     | Ask   | Shard     |       | Shard     |     plain data, one owner each
 //!   |  queue 3  | ----> |  queue 0  |       |  queue 1  |
 //!   |  idle  0  | <---- |  idle  2  |       |  idle  0  |
-//!   +-----|-----+ Parcel+-----|-----+       +-----|-----+
+//!   +-----|-----+ Transfer+-----|-----+       +-----|-----+
 //!         |                   |                   |
 //!   ======v===================v===================v======
 //!    Shared: per lane [ oldest waiters | coldest offer ]       atomics
@@ -69,13 +69,13 @@ mod atomic;
 mod gate;
 mod moment;
 mod offer;
-mod parcel;
 mod policy;
 mod queue;
 mod quota;
 mod random;
 mod shard;
 mod shared;
+mod transfer;
 mod want;
 
 pub use action::Action;
@@ -111,8 +111,8 @@ pub use shared::ConnectToken;
 pub use shared::FAIRNESS_GRACE;
 pub use shared::HANDOVER_IDLE;
 pub use shared::HEADS_PUBLISHED;
-pub use shared::Parcel;
 pub use shared::Permit;
 pub use shared::Shared;
+pub use shared::Transfer;
 pub use want::Serial;
 pub use want::Want;

@@ -16,9 +16,9 @@ use crate::policy::Policy;
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::shared::Connected;
+use crate::shared::Delivery;
 use crate::shared::Line;
 use crate::shared::Permit;
-use crate::shared::Promise;
 use crate::shared::Refusal;
 use crate::shared::Seat;
 use crate::shared::Shared;
@@ -75,7 +75,7 @@ pub const SURPLUS_SPACING: Duration = Duration::from_millis(500);
 ///                      |                 |  \  checkin, test_passed   /  |
 ///                      | connect_failed  |   `------> Testing -------'   |
 ///                      v                 v                               v
-///                    gone <--- closed -- Closing                 Leaving --- detach ---> Parcel
+///                    gone <--- closed -- Closing                 Leaving --- detach ---> Transfer
 /// ```
 ///
 /// **Invariant:** a shard never has both an idle server and a waiter that may use it, unless the limit on assigned
@@ -152,7 +152,7 @@ enum State {
     Idle,
     /// Free, but left with its client while no client waits.
     Kept,
-    Leaving(Promise),
+    Leaving(Delivery),
     Testing,
 }
 
@@ -263,7 +263,7 @@ impl Shard {
         if waiting == 0 {
             return 0;
         }
-        let coming = self.tokens + self.connecting + self.shared.promised(self.lane);
+        let coming = self.tokens + self.connecting + self.shared.deliveries(self.lane);
         waiting.saturating_sub(coming + usize::from(self.asking))
     }
 

@@ -2,10 +2,10 @@
 //!
 //! # Why no wakeup is lost
 //!
-//! A lane that gets a free server first announces it (`announce_idle`), then looks for waiters (`promise_oldest`). A
+//! A lane that gets a free server first announces it (`announce_idle`), then looks for waiters (`deliver_to_oldest`). A
 //! lane that gets a waiter first announces it (`announce_wait`), then looks for idle servers (`coldest_lane`). All four
 //! use SeqCst, so in every interleaving at least one of the two sees the other: the server is handed over, or it is
-//! asked for. A lane may skip a waiter only if as many servers are reserved for that waiter's lane (`Promise`) as it
+//! asked for. A lane may skip a waiter only if as many servers are reserved for that waiter's lane (`Delivery`) as it
 //! has waiters. A reservation ends either with the server's arrival or with `WakeOthers`, and both make the lane look
 //! again.
 //!
@@ -28,10 +28,10 @@ use crate::atomic::Ordering::SeqCst;
 use crate::gate::HostGate;
 use crate::moment::Moment;
 use crate::offer::Offer;
-pub use crate::parcel::ConnectToken;
-pub use crate::parcel::Parcel;
 use crate::policy::Policy;
 use crate::quota::Quota;
+pub use crate::transfer::ConnectToken;
+pub use crate::transfer::Transfer;
 
 /// Minimum time by which another lane's waiter must be older to be served first: about one turn of an event loop. Below
 /// it, moving the server costs more than the order is worth.
@@ -61,7 +61,7 @@ struct Padded<T>(T);
 struct Waiting {
     count: AtomicUsize,
     /// Number of servers on their way to this lane, or about to be.
-    promised: AtomicUsize,
+    deliveries: AtomicUsize,
     /// Moment since which the first waiter waits that no login in progress is meant for; NEVER = there is none.
     unmet_since: AtomicU64,
     /// Moments since which the longest waiters wait, longest first; NEVER = none.
@@ -477,37 +477,44 @@ impl Shared {
     }
 
     /// Reserves a server for the other lane whose waiter is the longest and older than `before`.
-    pub(crate) fn promise_oldest(self: &Arc<Self>, own: usize, before: Moment) -> Option<Promise> {
+    pub(crate) fn deliver_to_oldest(
+        self: &Arc<Self>,
+        own: usize,
+        before: Moment,
+    ) -> Option<Delivery> {
         // Each failed attempt means that a rival reserved one; as many tries as lanes are enough.
         for _ in 0..self.lanes.len() {
             let others = self.others(own);
             let oldest = others
-                .filter_map(|(number, lane)| Some((lane.waiting.0.unpromised()?, number)))
+                .filter_map(|(number, lane)| Some((lane.waiting.0.undelivered()?, number)))
                 .filter(|(since, _)| *since < before || before == Moment::NEVER)
                 .min()?;
-            if let Some(promise) = self.promise(oldest.1) {
-                return Some(promise);
+            if let Some(delivery) = self.deliver_to(oldest.1) {
+                return Some(delivery);
             }
         }
         None
     }
 
     /// Reserves a server for `lane`, if that lane has a waiter without one.
-    pub(crate) fn promise(self: &Arc<Self>, lane: usize) -> Option<Promise> {
+    pub(crate) fn deliver_to(self: &Arc<Self>, lane: usize) -> Option<Delivery> {
         let waiting = &self.lanes.get(lane)?.waiting.0;
         let wanted =
-            |promised: usize| (promised < waiting.count.load(SeqCst)).then(|| promised + 1);
-        waiting.promised.fetch_update(SeqCst, SeqCst, wanted).ok()?;
-        Some(Promise {
+            |deliveries: usize| (deliveries < waiting.count.load(SeqCst)).then(|| deliveries + 1);
+        waiting
+            .deliveries
+            .fetch_update(SeqCst, SeqCst, wanted)
+            .ok()?;
+        Some(Delivery {
             shared: Arc::clone(self),
             lane,
         })
     }
 
-    pub(crate) fn promised(&self, lane: usize) -> usize {
+    pub(crate) fn deliveries(&self, lane: usize) -> usize {
         self.lanes
             .get(lane)
-            .map_or(0, |lane| lane.waiting.0.promised.load(SeqCst))
+            .map_or(0, |lane| lane.waiting.0.deliveries.load(SeqCst))
     }
 
     /// True if another lane's first waiter that needs a place of its own is older than `before`.
@@ -519,7 +526,7 @@ impl Shared {
 
     /// True if another lane's first waiter without a server on its way is older than `before`.
     pub(crate) fn has_older_waiter(&self, own: usize, before: Moment) -> bool {
-        let older = |waiting: &Waiting| waiting.unpromised().is_some_and(|since| since < before);
+        let older = |waiting: &Waiting| waiting.undelivered().is_some_and(|since| since < before);
         let mut others = self.others(own);
         others.any(|(_, lane)| older(&lane.waiting.0))
     }
@@ -534,7 +541,7 @@ impl Shared {
     pub(crate) fn oldest_elsewhere(&self, own: usize) -> Option<Moment> {
         let others = self.others(own);
         others
-            .filter_map(|(_, lane)| lane.waiting.0.unpromised())
+            .filter_map(|(_, lane)| lane.waiting.0.undelivered())
             .min()
     }
 
@@ -633,7 +640,7 @@ impl Lane {
         let never = || AtomicU64::new(Moment::NEVER.0);
         let waiting = Waiting {
             count: AtomicUsize::new(0),
-            promised: AtomicUsize::new(0),
+            deliveries: AtomicUsize::new(0),
             unmet_since: never(),
             heads: std::array::from_fn(|_| never()),
         };
@@ -647,18 +654,18 @@ impl Lane {
 impl Waiting {
     /// Moment since which the longest waiter without a server on its way waits. A racy read may be off by one waiter;
     /// it affects the order only, never whether a waiter is served.
-    fn unpromised(&self) -> Option<Moment> {
+    fn undelivered(&self) -> Option<Moment> {
         let count = self.count.load(SeqCst);
         if count == 0 {
             return None;
         }
-        let promised = self.promised.load(SeqCst);
+        let deliveries = self.deliveries.load(SeqCst);
         let head = || {
             self.heads
-                .get(promised)
+                .get(deliveries)
                 .map_or(Moment::NEVER.0, |head| head.load(Relaxed))
         };
-        (promised < count).then(|| Moment(head()))
+        (deliveries < count).then(|| Moment(head()))
     }
 }
 
@@ -750,16 +757,16 @@ impl Drop for Seat {
 
 /// Reservation of a server for a lane: the server is on its way there or about to be.
 #[derive(Debug)]
-pub(crate) struct Promise {
+pub(crate) struct Delivery {
     shared: Arc<Shared>,
     pub(crate) lane: usize,
 }
 
-impl Drop for Promise {
+impl Drop for Delivery {
     fn drop(&mut self) {
         if let Some(lane) = self.shared.lanes.get(self.lane) {
-            let before = lane.waiting.0.promised.fetch_sub(1, SeqCst);
-            debug_assert!(before > 0, "a promise ends that was never made");
+            let before = lane.waiting.0.deliveries.fetch_sub(1, SeqCst);
+            debug_assert!(before > 0, "a delivery ends that was never made");
         }
     }
 }

@@ -24,13 +24,13 @@ use weir_pool::Checkout;
 use weir_pool::ClientId;
 use weir_pool::HostGate;
 use weir_pool::Moment;
-use weir_pool::Parcel;
 use weir_pool::Policy;
 use weir_pool::Quota;
 use weir_pool::Serial;
 use weir_pool::ServerId;
 use weir_pool::Shard;
 use weir_pool::Shared;
+use weir_pool::Transfer;
 use weir_pool::Want;
 
 /// Time stands still, because nothing may depend on a timer.
@@ -44,7 +44,7 @@ enum Message {
     AskRefused,
     /// A lane has completed its transactions.
     Done,
-    Parcel(Parcel, bool),
+    Transfer(Transfer, bool),
     Retry,
 }
 
@@ -149,8 +149,8 @@ impl Lane {
         match message {
             Message::Ask(by) => {
                 if let Some(server) = self.shard.asked(NOW, by) {
-                    let parcel = self.shard.detach(server).unwrap();
-                    drop(self.others[by].send(Message::Parcel(parcel, true)));
+                    let transfer = self.shard.detach(server).unwrap();
+                    drop(self.others[by].send(Message::Transfer(transfer, true)));
                 } else {
                     self.settle();
                     drop(self.others[by].send(Message::AskRefused));
@@ -158,9 +158,9 @@ impl Lane {
             }
             Message::AskRefused => self.shard.ask_answered(NOW, false),
             Message::Done => self.done += 1,
-            Message::Parcel(parcel, asked) => {
+            Message::Transfer(transfer, asked) => {
                 let server = self.name();
-                let answer = self.shard.adopt(NOW, server, parcel);
+                let answer = self.shard.adopt(NOW, server, transfer);
                 self.place(server, answer);
                 if asked {
                     self.shard.ask_answered(NOW, true);
@@ -226,8 +226,8 @@ impl Lane {
             }
             Checkin::Idle => {}
             Checkin::HandOver { lane } => {
-                let parcel = self.shard.detach(server).unwrap();
-                drop(self.others[lane].send(Message::Parcel(parcel, false)));
+                let transfer = self.shard.detach(server).unwrap();
+                drop(self.others[lane].send(Message::Transfer(transfer, false)));
             }
             Checkin::Close(reason) => panic!("nothing closes: {reason}"),
         }

@@ -31,7 +31,7 @@ const PACKET_MAX: usize = 128 * 1024;
 
 /// Message between the processes of an upgrade.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Letter {
+pub(crate) enum LinkMessage {
     /// All listeners were sent: start. Carries the stream on which the outcome is reported.
     Begin,
     /// Cancel request for a client that may belong to the other process. `asker` is the connection of the request, at
@@ -109,7 +109,7 @@ impl Proofs {
     }
 }
 
-impl Letter {
+impl LinkMessage {
     /// Returns the packet, or `None` if it would be too long.
     fn encode(&self) -> Option<Vec<u8>> {
         let packet = postcard::to_extend(self, vec![VERSION]).ok()?;
@@ -122,7 +122,7 @@ impl Letter {
             return Err(LinkError::Version(*version));
         }
         match postcard::take_from_bytes(message) {
-            Ok((letter, [])) => Ok(letter),
+            Ok((message, [])) => Ok(message),
             _ => Err(LinkError::Malformed),
         }
     }
@@ -132,8 +132,8 @@ impl Letter {
 mod tests {
     use super::*;
 
-    fn cancel(length: usize) -> Letter {
-        Letter::Cancel {
+    fn cancel(length: usize) -> LinkMessage {
+        LinkMessage::Cancel {
             pid: 7,
             key: vec![1; length],
             asker: Place {
@@ -147,8 +147,8 @@ mod tests {
     fn a_message_comes_back_as_it_was() {
         let packet = cancel(4).encode().unwrap();
         assert!(matches!(
-            Letter::decode(&packet),
-            Ok(Letter::Cancel { pid: 7, key, asker }) if key == [1; 4] && asker.client == 3_u64.into()
+            LinkMessage::decode(&packet),
+            Ok(LinkMessage::Cancel { pid: 7, key, asker }) if key == [1; 4] && asker.client == 3_u64.into()
         ));
     }
 
@@ -170,14 +170,20 @@ mod tests {
         let packet = cancel(4).encode().unwrap();
         let mut other = packet.clone();
         other[0] = VERSION + 1;
-        assert!(matches!(Letter::decode(&other), Err(LinkError::Version(5))));
+        assert!(matches!(
+            LinkMessage::decode(&other),
+            Err(LinkError::Version(5))
+        ));
         let longer = [&packet[..], &[0]].concat();
-        assert!(matches!(Letter::decode(&longer), Err(LinkError::Malformed)));
+        assert!(matches!(
+            LinkMessage::decode(&longer),
+            Err(LinkError::Malformed)
+        ));
         for length in 1..packet.len() {
-            let cut = Letter::decode(&packet[..length]);
+            let cut = LinkMessage::decode(&packet[..length]);
             assert!(matches!(cut, Err(LinkError::Malformed)), "{length}");
         }
-        assert!(matches!(Letter::decode(&[]), Err(LinkError::Ended)));
+        assert!(matches!(LinkMessage::decode(&[]), Err(LinkError::Ended)));
     }
 
     #[test]
@@ -215,6 +221,9 @@ mod tests {
     fn a_length_without_its_bytes_allocates_nothing_and_is_refused() {
         // A Cancel whose key claims 2^28 bytes.
         let packet = [VERSION, 1, 7, 0x80, 0x80, 0x80, 0x80, 0x01];
-        assert!(matches!(Letter::decode(&packet), Err(LinkError::Malformed)));
+        assert!(matches!(
+            LinkMessage::decode(&packet),
+            Err(LinkError::Malformed)
+        ));
     }
 }

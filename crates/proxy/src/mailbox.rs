@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 use mio::Waker;
 use weir_auth::kdf::ScramKeys;
-use weir_pool::{Moment, Parcel, Scope};
+use weir_pool::{Moment, Scope, Transfer};
 use weir_stats::Snapshot;
 
 use crate::console::Shutdown;
@@ -68,7 +68,7 @@ pub(crate) enum Message {
         scope: Scope,
         pool: Arc<GlobalPool>,
         /// Number of workers that have looked.
-        hops: usize,
+        asked: usize,
     },
     /// Successor accepts clients: send it ours.
     HandOver(Arc<Link>),
@@ -99,9 +99,9 @@ pub(crate) enum Message {
         before: Moment,
     },
     /// Server handed over from another lane.
-    Parcel {
+    Transfer {
         pool: Arc<GlobalPool>,
-        parcel: Parcel,
+        transfer: Transfer,
         server: Box<MovedServer>,
         asked: bool,
     },
@@ -145,9 +145,9 @@ pub(crate) enum Message {
 pub(crate) type Mailbox = channel::Mailbox<Message>;
 
 /// Receiving half of a worker's mailbox.
-pub(crate) type Letters = channel::Letters<Message>;
+pub(crate) type Inbox = channel::Inbox<Message>;
 
 /// Makes a mailbox whose messages wake this worker.
-pub(crate) fn mailbox(waker: Arc<Waker>) -> (Mailbox, Letters) {
+pub(crate) fn mailbox(waker: Arc<Waker>) -> (Mailbox, Inbox) {
     channel::mailbox(MESSAGES_MAX, waker)
 }

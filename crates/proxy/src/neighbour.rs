@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use crate::global::{Place, lock};
-use crate::handover::{Letter, Link};
+use crate::handover::{Link, LinkMessage};
 
 /// Link to the other process while there is one, and the cancel requests sent through it.
 ///
@@ -40,7 +40,7 @@ impl Neighbour {
         };
         lock(&self.passed).insert(asker);
         let key = key.to_vec();
-        let sent = link.send(&Letter::Cancel { pid, key, asker }, None);
+        let sent = link.send(&LinkMessage::Cancel { pid, key, asker }, None);
         if let Err(error) = &sent {
             tracing::debug!("a cancel request could not be passed on: {error}");
             lock(&self.passed).remove(&asker);
@@ -69,6 +69,6 @@ impl Neighbour {
         let Some(link) = link.as_ref() else {
             return untold.clear();
         };
-        untold.retain(|asker| link.send(&Letter::CancelOver(*asker), None).is_err());
+        untold.retain(|asker| link.send(&LinkMessage::CancelOver(*asker), None).is_err());
     }
 }

@@ -78,15 +78,15 @@ pub fn start(
     for _ in 0..lanes {
         // The first worker accepts for all workers, which get equal shares of the clients.
         let (driver, waker) = Epoll::new(listeners.take().unwrap_or_default(), options)?;
-        let (sender, letters) = mailbox(waker);
+        let (sender, inbox) = mailbox(waker);
         mailboxes.push(sender);
-        parts.push((driver, letters));
+        parts.push((driver, inbox));
     }
     // The only place that sets it.
     let _ = global.mailboxes.set(mailboxes);
     let mut workers = Vec::new();
-    for (lane, (driver, letters)) in parts.into_iter().enumerate() {
-        let worker = Worker::new(lane, Arc::clone(&global), driver, letters);
+    for (lane, (driver, inbox)) in parts.into_iter().enumerate() {
+        let worker = Worker::new(lane, Arc::clone(&global), driver, inbox);
         let name = format!("weir-worker-{lane}");
         workers.push(thread::Builder::new().name(name).spawn(move || {
             if let Err(error) = worker.run() {

@@ -143,7 +143,7 @@ impl Transport {
 
     fn describe(
         &mut self,
-        hop: &str,
+        side: &str,
         database: &str,
         sslmode: SslMode,
         protocols: &str,
@@ -161,7 +161,7 @@ impl Transport {
                 });
             }
             self.rows.push(TlsRow {
-                hop: hop.to_owned(),
+                side: side.to_owned(),
                 database: database.to_owned(),
                 sslmode: sslmode.as_str().to_owned(),
                 file: facts.file.display().to_string(),
@@ -178,7 +178,7 @@ impl Transport {
     /// Adds rows and warnings for revocation lists. After its end, a list makes every certificate invalid.
     fn describe_lists(
         &mut self,
-        hop: &str,
+        side: &str,
         database: &str,
         sslmode: SslMode,
         lists: &[RevocationListFacts],
@@ -195,7 +195,7 @@ impl Transport {
                 ));
             }
             self.rows.push(TlsRow {
-                hop: hop.to_owned(),
+                side: side.to_owned(),
                 database: database.to_owned(),
                 sslmode: sslmode.as_str().to_owned(),
                 file,

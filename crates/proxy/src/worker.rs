@@ -15,7 +15,7 @@ use crate::console::Shutdown;
 use crate::driver::{Completion, Driver, Owner};
 use crate::global::{Global, PoolName};
 use crate::handover::Link;
-use crate::mailbox::{Letters, Message};
+use crate::mailbox::{Inbox, Message};
 
 mod access;
 mod broken;
@@ -25,9 +25,9 @@ mod client;
 mod console;
 mod drain;
 mod ids;
+mod inbox;
 mod inquiry;
 mod keeping;
-mod letters;
 mod listening;
 mod login;
 mod looking;
@@ -86,7 +86,7 @@ pub(crate) struct Worker<D> {
     lane: usize,
     global: Arc<Global>,
     driver: D,
-    letters: Letters,
+    inbox: Inbox,
     now: Moment,
     clients: Slots<ClientId, Client>,
     servers: Slots<ServerId, Server>,
@@ -132,7 +132,7 @@ pub(crate) struct Worker<D> {
 }
 
 impl<D: Driver> Worker<D> {
-    pub(crate) fn new(lane: usize, global: Arc<Global>, driver: D, letters: Letters) -> Self {
+    pub(crate) fn new(lane: usize, global: Arc<Global>, driver: D, inbox: Inbox) -> Self {
         let now = global.clock.now();
         let lanes = global.lanes();
         let registry = Registry::new(lane, lanes);
@@ -141,7 +141,7 @@ impl<D: Driver> Worker<D> {
             lane,
             global,
             driver,
-            letters,
+            inbox,
             now,
             clients: Slots::new(&broken),
             servers: Slots::new(&broken),
@@ -205,8 +205,8 @@ impl<D: Driver> Worker<D> {
             self.complete_or_drop(completion, buffer);
             self.run_later();
         }
-        if self.letters.have_come() {
-            self.read_letters();
+        if self.inbox.have_come() {
+            self.read_inbox();
         }
         self.run_timers();
         self.run_later();
@@ -280,12 +280,12 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn read_letters(&mut self) {
-        if self.letters.take_retry() {
+    fn read_inbox(&mut self) {
+        if self.inbox.take_retry() {
             self.retry_pools();
         }
-        while let Some(message) = self.letters.next() {
-            self.letter(message);
+        while let Some(message) = self.inbox.next() {
+            self.receive(message);
             self.run_later();
         }
     }

@@ -15,7 +15,7 @@ use shuttle::rand::thread_rng;
 use shuttle::sync::atomic::AtomicUsize;
 use shuttle::thread;
 
-use channel::{Letters, Mailbox, mailbox};
+use channel::{Inbox, Mailbox, mailbox};
 use sync::Waker;
 
 #[path = "../src/mailbox/channel.rs"]
@@ -169,14 +169,14 @@ fn send(mailbox: &Mailbox<Message>, who: usize, setup: Setup) -> Vec<usize> {
 
 /// Loop of a worker, in which sockets and timers may cause a turn at any time.
 struct Worker {
-    letters: Letters<Message>,
+    inbox: Inbox<Message>,
     waker: Arc<Waker>,
     released: Arc<AtomicUsize>,
     setup: Setup,
     read: Vec<(usize, usize)>,
     done: usize,
     seen: usize,
-    turns_with_letters: usize,
+    turns_with_messages: usize,
 }
 
 impl Worker {
@@ -191,28 +191,28 @@ impl Worker {
             self.turn();
         }
         let wakes = self.waker.wakes.load(SeqCst);
-        let turns = self.turns_with_letters;
+        let turns = self.turns_with_messages;
         assert!(
             // The last wakeup may be for messages that an earlier turn has read.
             wakes <= turns + 1,
-            "{wakes} wakeups for {turns} turns with letters"
+            "{wakes} wakeups for {turns} turns with messages"
         );
         self.read
     }
 
     fn turn(&mut self) {
-        let waiting = self.letters.waiting();
+        let waiting = self.inbox.waiting();
         assert!(waiting <= self.setup.capacity, "{waiting} messages wait");
-        let are_waiting = self.letters.are_waiting();
-        if !self.letters.have_come() {
+        let are_waiting = self.inbox.are_waiting();
+        if !self.inbox.have_come() {
             assert!(!are_waiting, "a wakeup is not noticed");
             return;
         }
-        self.turns_with_letters += 1;
-        if self.letters.take_retry() {
+        self.turns_with_messages += 1;
+        if self.inbox.take_retry() {
             self.seen = self.released.load(SeqCst);
         }
-        while let Some(message) = self.letters.next() {
+        while let Some(message) = self.inbox.next() {
             match message {
                 Message::Work(who, number) => self.read.push((who, number)),
                 Message::Done => self.done += 1,
@@ -241,7 +241,7 @@ impl Worker {
 fn run(setup: Setup) {
     let waker = Arc::new(Waker::default());
     let released = Arc::new(AtomicUsize::new(0));
-    let (mailbox, letters) = mailbox(setup.capacity, Arc::clone(&waker));
+    let (mailbox, inbox) = mailbox(setup.capacity, Arc::clone(&waker));
     let senders = (0..setup.senders).map(|who| {
         let mailbox = mailbox.clone();
         thread::spawn(move || send(&mailbox, who, setup))
@@ -257,14 +257,14 @@ fn run(setup: Setup) {
         })
     };
     let worker = Worker {
-        letters,
+        inbox,
         waker,
         released,
         setup,
         read: Vec::new(),
         done: 0,
         seen: 0,
-        turns_with_letters: 0,
+        turns_with_messages: 0,
     };
     let read = thread::spawn(move || worker.run()).join().unwrap();
     releaser.join().unwrap();

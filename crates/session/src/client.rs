@@ -241,14 +241,14 @@ impl Client {
     pub fn is_plain(&self) -> bool {
         self.pin.is_none()
             && self.held_reasons().is_empty()
-            && !self.is_reluctant()
+            && !self.keeps_if_unwanted()
             && self.subscriptions.is_none()
     }
 
     /// True if the client should keep its server while no other client needs it: it may ask that server for a sequence
     /// value.
     #[inline]
-    pub fn is_reluctant(&self) -> bool {
+    pub fn keeps_if_unwanted(&self) -> bool {
         self.moves_sequences || self.is_on_trial()
     }
 

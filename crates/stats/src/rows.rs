@@ -222,7 +222,7 @@ pub struct WorkerRow {
     /// Processor time used by the worker's thread, in microseconds.
     pub cpu_us: u64,
     /// Messages from other threads that the worker has not read yet.
-    pub letters: u64,
+    pub messages: u64,
 }
 
 /// The process as the operating system sees it.
@@ -288,7 +288,7 @@ pub struct MemoryRow {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsRow {
     /// `client` or `server`.
-    pub hop: String,
+    pub side: String,
     /// Database that has TLS settings of its own; empty for the global settings.
     pub database: String,
     /// `sslmode` of this side, as configured.

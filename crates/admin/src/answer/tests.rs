@@ -140,7 +140,7 @@ fn counted() -> Totals {
 
 fn certificates() -> Vec<TlsRow> {
     let client = TlsRow {
-        hop: "client".to_owned(),
+        side: "client".to_owned(),
         database: String::new(),
         sslmode: "require".to_owned(),
         file: "/etc/weir/weir.crt".to_owned(),
@@ -152,7 +152,7 @@ fn certificates() -> Vec<TlsRow> {
         protocols: "secure".to_owned(),
     };
     let server = TlsRow {
-        hop: "server".to_owned(),
+        side: "server".to_owned(),
         database: "shop".to_owned(),
         ..client.clone()
     };

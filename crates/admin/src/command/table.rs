@@ -134,7 +134,7 @@ pub(crate) static COMMANDS: &[Entry] = &[
     show(
         "SHOW TLS",
         &tls::TLS,
-        "The certificates in use on each hop, and until when they are valid.",
+        "The certificates in use on each side, and until when they are valid.",
     ),
     show(
         "SHOW TOTALS",

@@ -322,24 +322,24 @@ pub(super) static METRICS: &[Metric] = &[
     ),
     gauge(
         "weir_tls_certificate_days_left",
-        &["hop", "database", "file", "subject"],
+        &["side", "database", "file", "subject"],
         "Whole days until a certificate in use expires; negative once it has.",
         |figures, out| {
             let mut rows = figures.rest.tls.iter();
             rows.try_for_each(|row| {
-                let labels = [&*row.hop, &row.database, &row.file, &row.subject];
+                let labels = [&*row.side, &row.database, &row.file, &row.subject];
                 out.value(&labels, signed(row.days_left))
             })
         },
     ),
     gauge(
         "weir_tls_certificate_not_after_seconds",
-        &["hop", "database", "file", "subject"],
+        &["side", "database", "file", "subject"],
         "Unix time at which a certificate in use expires.",
         |figures, out| {
             let mut rows = figures.rest.tls.iter();
             rows.try_for_each(|row| {
-                let labels = [&*row.hop, &row.database, &row.file, &row.subject];
+                let labels = [&*row.side, &row.database, &row.file, &row.subject];
                 out.value(&labels, signed(row.not_after))
             })
         },
@@ -374,10 +374,10 @@ pub(super) static METRICS: &[Metric] = &[
         |figures, out| by_worker(figures, |worker, row| out.count(&[worker], row.turns)),
     ),
     gauge(
-        "weir_worker_letters",
+        "weir_worker_messages",
         &["worker"],
         "Messages from other threads that a worker has not read.",
-        |figures, out| by_worker(figures, |worker, row| out.count(&[worker], row.letters)),
+        |figures, out| by_worker(figures, |worker, row| out.count(&[worker], row.messages)),
     ),
     // --- names ---
     gauge(

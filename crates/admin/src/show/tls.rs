@@ -7,7 +7,7 @@ use super::{Row, Show, filled, int8, some, text, timestamp};
 /// `SHOW TLS`. PgBouncer has no such table.
 pub(crate) static TLS: Show = Show {
     headings: &[
-        text("hop").ours(),
+        text("side").ours(),
         text("database").ours(),
         text("sslmode").ours(),
         text("file").ours(),
@@ -24,7 +24,7 @@ pub(crate) static TLS: Show = Show {
 
 fn row(tls: &TlsRow) -> Row {
     vec![
-        some(&tls.hop),
+        some(&tls.side),
         filled(&tls.database),
         some(&tls.sslmode),
         filled(&tls.file),

@@ -257,7 +257,7 @@ section! {
         server_tls13_ciphers: String = text("");
         /// Start of TLS on a server connection: `postgres` asks first, `direct` begins at once, which PostgreSQL 17 and later understand and `require` or more allows.
         server_tls_sslnegotiation: SslNegotiation = word(SslNegotiation::NAMES, "postgres");
-        /// SCRAM bound to the TLS connection on the server hop: `require` logs in to a server in no other way.
+        /// SCRAM bound to the TLS connection on the server side: `require` logs in to a server in no other way.
         server_channel_binding: ChannelBinding = word(ChannelBinding::NAMES, "prefer");
         /// Size of PgBouncer's packet buffers.
         pkt_buf: u64 = size("4096", 32, 1 << 30).fixed().without_effect("A worker has one receive buffer of 64 KiB for all its connections, so an idle connection has none and a larger one would save nothing.");

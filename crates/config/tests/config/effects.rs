@@ -72,7 +72,7 @@ crates/session/src/login/tests.rs
     sec_61_a_server_demands_no_more_rounds_than_configured (iterations_max): scram_iterations_max
 crates/proxy/src/worker/tests/options.rs
     login_notify_message_is_a_notice_before_the_first_query: login_notify_message
-conformance/tests/logins/client_hop.rs
+conformance/tests/logins/client_side.rs
     scram_takes_plain_secrets_and_verifiers_and_no_md5: auth_type
 conformance/tests/session_state/kinds/tenants.rs
     a_function_made_elsewhere_is_found_by_looking: catalogue_refresh
@@ -144,15 +144,15 @@ crates/proxy/src/worker/tests/secure.rs
 conformance/tests/tls/certificates.rs
     new_clients_see_the_new_certificate_and_live_ones_go_on: client_tls_key_file client_tls_cert_file
 conformance/tests/tls_hazards/certificates.rs
-    sec_10_a_listener_believes_exactly_one_kind_of_client_certificate (client_hop): client_tls_ca_file
+    sec_10_a_listener_believes_exactly_one_kind_of_client_certificate (client_side): client_tls_ca_file
     sec_10_a_listener_believes_exactly_one_kind_of_client_certificate: client_tls_crl_file
 conformance/tests/tls/options.rs
-    versions_and_ciphers_of_the_client_hop_are_those_of_the_file: client_tls_protocols client_tls_ciphers
-    versions_and_ciphers_of_the_client_hop_are_those_of_the_file: client_tls13_ciphers
+    versions_and_ciphers_of_the_client_side_are_those_of_the_file: client_tls_protocols client_tls_ciphers
+    versions_and_ciphers_of_the_client_side_are_those_of_the_file: client_tls13_ciphers
 crates/tls/tests/suite/settings.rs
     the_group_is_the_first_that_the_listener_names (ecdhcurve): client_tls_ecdhcurve
 conformance/tests/tls/options.rs
-    the_server_hop_can_be_set_for_each_database: server_tls_sslmode server_tls_ca_file server_tls_protocols
+    the_server_side_can_be_set_for_each_database: server_tls_sslmode server_tls_ca_file server_tls_protocols
 conformance/tests/tls/certificates.rs
     new_servers_see_the_new_certificate_and_live_ones_go_on: server_tls_key_file server_tls_cert_file
 conformance/tests/tls_hazards/certificates.rs
@@ -161,7 +161,7 @@ crates/tls/tests/suite/settings.rs
     the_listener_prefers_its_own_order_and_the_cheapest_cipher (tls13_ciphers): server_tls_ciphers
     the_listener_prefers_its_own_order_and_the_cheapest_cipher (tls13_ciphers): server_tls13_ciphers
 conformance/tests/tls/options.rs
-    the_server_hop_can_begin_with_tls_at_once: server_tls_sslnegotiation
+    the_server_side_can_begin_with_tls_at_once: server_tls_sslnegotiation
 conformance/tests/tls_hazards/binding.rs
     sec_62_a_server_cannot_talk_us_out_of_channel_binding: server_channel_binding
 crates/proxy/src/worker/tests/options.rs
@@ -181,7 +181,7 @@ conformance/tests/operation/reload.rs
     a_reload_drops_nobody: port
 conformance/tests/operation/modes.rs
     a_pool_mode_may_differ_by_database_and_user: dbname pool_mode
-conformance/tests/logins/server_hop.rs
+conformance/tests/logins/server_side.rs
     every_method_works_with_a_forced_user_and_password: user password
 crates/config/tests/config/native.rs
     a_password_may_stand_in_a_file_of_its_own: password_file

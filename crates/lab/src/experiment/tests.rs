@@ -96,7 +96,7 @@ fn minutes(profile: &str, all: bool) -> f64 {
 }
 
 #[test]
-fn profiles_take_as_long_as_promised() {
+fn profiles_take_as_long_as_they_say() {
     let smoke = minutes("smoke", true);
     assert!(smoke < 4.8, "{smoke}");
     let quick = minutes("quick", true);

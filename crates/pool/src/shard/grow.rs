@@ -121,9 +121,9 @@ impl Shard {
             ..
         } = entry;
         drop(alive);
-        if let State::Leaving(promise) = state {
+        if let State::Leaving(delivery) = state {
             // The lane that expected this server must look again.
-            drop(promise);
+            drop(delivery);
             self.wake = true;
         }
         self.wake |= permit.release();
@@ -202,7 +202,7 @@ impl Shard {
     }
 
     pub(super) fn wants_ask(&self) -> bool {
-        !self.asking && self.attracting() > self.shared.promised(self.lane)
+        !self.asking && self.attracting() > self.shared.deliveries(self.lane)
     }
 
     fn ask(&mut self, is_cold: impl Fn(Moment) -> bool) {

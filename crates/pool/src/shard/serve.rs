@@ -10,9 +10,9 @@ use crate::moment::ServerId;
 use crate::shard::Entry;
 use crate::shard::Shard;
 use crate::shard::State;
-use crate::shared::Parcel;
+use crate::shared::Delivery;
 use crate::shared::Permit;
-use crate::shared::Promise;
+use crate::shared::Transfer;
 use crate::shared::older_than;
 use crate::want::Want;
 
@@ -102,7 +102,7 @@ impl Shard {
 
     /// Removes a server from this shard, to be sent to the lane that `HandOver` or `asked` named. None if the server is
     /// not here or its login is not complete.
-    pub fn detach(&mut self, server: ServerId) -> Option<Parcel> {
+    pub fn detach(&mut self, server: ServerId) -> Option<Transfer> {
         let entry = self.servers.get(&server)?;
         if matches!(entry.state, State::Connecting(_) | State::Closing) {
             return None;
@@ -111,8 +111,8 @@ impl Shard {
         self.unkeep(server);
         let entry = self.servers.remove(&server)?;
         self.seated -= usize::from(entry.seat.is_some());
-        let promise = match entry.state {
-            State::Leaving(promise) => Some(promise),
+        let delivery = match entry.state {
+            State::Leaving(delivery) => Some(delivery),
             _ => None,
         };
         let Entry {
@@ -128,10 +128,10 @@ impl Shard {
         } = entry;
         let transit = self.shared.depart();
         let users = users.elsewhere();
-        Some(Parcel {
+        Some(Transfer {
             permit,
             alive,
-            promise,
+            delivery,
             seat,
             started,
             expires,
@@ -143,12 +143,12 @@ impl Shard {
     }
 
     /// Takes over a server that arrives from another lane; `server` is its name here.
-    pub fn adopt(&mut self, now: Moment, server: ServerId, parcel: Parcel) -> Checkin {
+    pub fn adopt(&mut self, now: Moment, server: ServerId, transfer: Transfer) -> Checkin {
         self.see(now);
-        let Parcel {
+        let Transfer {
             permit,
             alive,
-            promise,
+            delivery,
             seat,
             started,
             expires,
@@ -156,9 +156,9 @@ impl Shard {
             serial,
             users,
             transit,
-        } = parcel;
+        } = transfer;
         drop(transit);
-        drop(promise);
+        drop(delivery);
         self.next_expiry = self.next_expiry.min(expires);
         let state = State::Active;
         let seat = seat.filter(|_| self.policy.limits_assigned);
@@ -191,17 +191,17 @@ impl Shard {
 
     /// Disposes of a server that cannot be adopted, because its socket broke on the way or the lane is gone. Call this
     /// on any shard of the pool. The places are returned, and the lane that expected the server looks again.
-    pub fn lost(&mut self, now: Moment, parcel: Parcel) {
+    pub fn lost(&mut self, now: Moment, transfer: Transfer) {
         self.see(now);
-        let Parcel {
+        let Transfer {
             permit,
             alive,
-            promise,
+            delivery,
             seat,
             transit,
             ..
-        } = parcel;
-        drop((alive, promise, seat, transit));
+        } = transfer;
+        drop((alive, delivery, seat, transit));
         let _ = permit.release();
         self.wake = true;
     }
@@ -217,10 +217,10 @@ impl Shard {
             self.reclaim(1);
             return None;
         };
-        let promise = self.shared.promise(by_lane)?;
+        let delivery = self.shared.deliver_to(by_lane)?;
         self.idle.pop_front();
         self.announce_idle();
-        self.leave(server, promise);
+        self.leave(server, delivery);
         Some(server)
     }
 
@@ -261,8 +261,8 @@ impl Shard {
             return answer;
         };
         let older = older_than(since);
-        if let Some(promise) = self.shared.promise_oldest(self.lane, older) {
-            return self.hand_over(server, promise);
+        if let Some(delivery) = self.shared.deliver_to_oldest(self.lane, older) {
+            return self.hand_over(server, delivery);
         }
         if makes_room && self.begin_closing(server, CloseReason::NewSession) {
             self.unseat(server);
@@ -306,13 +306,13 @@ impl Shard {
         if !self.seat(server) {
             return Checkin::Idle;
         }
-        let Some(promise) = self.shared.promise_oldest(self.lane, Moment::NEVER) else {
+        let Some(delivery) = self.shared.deliver_to_oldest(self.lane, Moment::NEVER) else {
             self.unseat(server);
             return Checkin::Idle;
         };
         self.idle.pop_back();
         self.announce_idle();
-        self.hand_over(server, promise)
+        self.hand_over(server, delivery)
     }
 
     /// Adds a server to the idle list and announces it to the other lanes.
@@ -324,18 +324,18 @@ impl Shard {
         self.announce_idle();
     }
 
-    fn hand_over(&mut self, server: ServerId, promise: Promise) -> Checkin {
-        let lane = promise.lane;
-        self.leave(server, promise);
+    fn hand_over(&mut self, server: ServerId, delivery: Delivery) -> Checkin {
+        let lane = delivery.lane;
+        self.leave(server, delivery);
         Checkin::HandOver { lane }
     }
 
-    fn leave(&mut self, server: ServerId, promise: Promise) {
+    fn leave(&mut self, server: ServerId, delivery: Delivery) {
         debug_assert!(
-            promise.lane != self.lane,
+            delivery.lane != self.lane,
             "a server leaves for another lane"
         );
-        self.set_state(server, State::Leaving(promise));
+        self.set_state(server, State::Leaving(delivery));
     }
 
     pub(super) fn set_state(&mut self, server: ServerId, state: State) {

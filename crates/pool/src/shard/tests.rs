@@ -306,9 +306,9 @@ fn a_free_server_goes_to_the_lane_that_has_waited_longer() {
         first.checkin(Moment(6_000), ServerId(1)),
         Checkin::HandOver { lane: 1 }
     );
-    let parcel = first.detach(ServerId(1)).unwrap();
+    let transfer = first.detach(ServerId(1)).unwrap();
     assert_eq!(
-        second.adopt(Moment(6_001), ServerId(9), parcel),
+        second.adopt(Moment(6_001), ServerId(9), transfer),
         Checkin::Assigned(ClientId(2))
     );
     assert_eq!(
@@ -345,9 +345,9 @@ fn a_surplus_server_of_another_lane_is_asked_for_before_one_is_opened() {
     assert!(matches!(second.poll(now), Some(Action::Ask { lane: 0 })));
     assert!(second.poll(now).is_none());
     let server = first.asked(now, 1).unwrap();
-    let parcel = first.detach(server).unwrap();
+    let transfer = first.detach(server).unwrap();
     assert_eq!(
-        second.adopt(now, ServerId(2), parcel),
+        second.adopt(now, ServerId(2), transfer),
         Checkin::Assigned(ClientId(2))
     );
     second.ask_answered(now, true);
@@ -859,8 +859,8 @@ fn a_server_lost_between_lanes_makes_everybody_look_again() {
         first.checkin(Moment(3), ServerId(1)),
         Checkin::HandOver { lane: 1 }
     );
-    let parcel = first.detach(ServerId(1)).unwrap();
-    first.lost(Moment(4), parcel);
+    let transfer = first.detach(ServerId(1)).unwrap();
+    first.lost(Moment(4), transfer);
     assert!(matches!(first.poll(Moment(4)), Some(Action::WakeOthers)));
     second.retry(Moment(5));
     start(second, Moment(5), 2);
@@ -883,7 +883,7 @@ fn announcing_before_looking_loses_no_wake_up_in_any_order() {
         for step in order.chars() {
             match step {
                 'A' => shared.announce_idle(0, Offer::new(Some(Moment(1)), None)),
-                'B' => handed = shared.promise_oldest(0, Moment::NEVER),
+                'B' => handed = shared.deliver_to_oldest(0, Moment::NEVER),
                 'a' => shared.announce_wait(1, &line),
                 _ => asked = shared.coldest_lane(1),
             }

@@ -100,16 +100,15 @@ impl Shard {
     pub(super) fn line(&self) -> Line {
         let mut line = self.queue.line(self.rooms_wanted());
         line.unmet = self.unmet();
-        line.unmet_since = self
-            .first_unmet()
-            .filter(|_| line.unmet > 0)
-            .unwrap_or(Moment::NEVER);
+        if line.unmet > 0 {
+            line.unmet_since = self.first_unmet().unwrap_or(Moment::NEVER);
+        }
         line
     }
 
     /// True if this free server is to be closed for the longest waiter, which wants a fresh one.
     pub(super) fn makes_room(&self, server: ServerId) -> bool {
-        let head = self.queue.head();
+        let head = self.queue.head().filter(|_| self.queue.choosy() > 0);
         let is_unmet = head.is_some_and(|(client, want)| !self.meets(server, client, want));
         is_unmet && self.rooms_wanted() > 0
     }

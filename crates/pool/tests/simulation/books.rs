@@ -133,7 +133,7 @@ impl World {
                     Message::Move { to, .. }
                     | Message::Answer {
                         to,
-                        parcel: Some(_),
+                        transfer: Some(_),
                     } => *to == (place.0, lane),
                     _ => false,
                 });

@@ -12,7 +12,6 @@ use weir_pool::ClientId;
 use weir_pool::FailureKind;
 use weir_pool::HostGate;
 use weir_pool::Moment;
-use weir_pool::Parcel;
 use weir_pool::Policy;
 use weir_pool::Quota;
 use weir_pool::Scope;
@@ -21,6 +20,7 @@ use weir_pool::ServerId;
 use weir_pool::Shard;
 use weir_pool::Shared;
 use weir_pool::Ticket;
+use weir_pool::Transfer;
 use weir_pool::Want;
 
 pub(crate) const CLIENTS: u64 = 24;
@@ -76,7 +76,7 @@ pub(crate) enum Message {
     },
     Answer {
         to: Place,
-        parcel: Option<(Parcel, Past)>,
+        transfer: Option<(Transfer, Past)>,
     },
     Closed {
         at: Place,
@@ -92,7 +92,7 @@ pub(crate) enum Message {
     },
     Move {
         to: Place,
-        parcel: Parcel,
+        transfer: Transfer,
         past: Past,
     },
     Retry {
@@ -433,12 +433,12 @@ impl World {
             Checkin::Close(_) => self.mail.push(Message::Closed { at: place, server }),
             Checkin::HandOver { lane } => {
                 assert_ne!(lane, place.1);
-                let parcel = self.shard(place).detach(server).unwrap();
+                let transfer = self.shard(place).detach(server).unwrap();
                 self.servers.remove(&(place, server));
                 let past = self.past_of(place, server);
                 self.mail.push(Message::Move {
                     to: (place.0, lane),
-                    parcel,
+                    transfer,
                     past,
                 });
             }
@@ -532,20 +532,20 @@ impl World {
         match message {
             Message::Ask { to, by } => {
                 let given = self.shard(to).asked(now, by);
-                let parcel = given.map(|server| {
+                let transfer = given.map(|server| {
                     self.servers.remove(&(to, server));
                     let past = self.past_of(to, server);
                     (self.shard(to).detach(server).unwrap(), past)
                 });
                 self.mail.push(Message::Answer {
                     to: (to.0, by),
-                    parcel,
+                    transfer,
                 });
             }
-            Message::Answer { to, parcel } => {
-                let got = parcel.is_some();
-                if let Some((parcel, past)) = parcel {
-                    self.arrive(to, parcel, past);
+            Message::Answer { to, transfer } => {
+                let got = transfer.is_some();
+                if let Some((transfer, past)) = transfer {
+                    self.arrive(to, transfer, past);
                 }
                 self.shard(to).ask_answered(now, got);
             }
@@ -554,7 +554,7 @@ impl World {
                 self.shard(at).evict(now, server);
             }
             Message::Login { at, server } => self.log_in(at, server),
-            Message::Move { to, parcel, past } => self.arrive(to, parcel, past),
+            Message::Move { to, transfer, past } => self.arrive(to, transfer, past),
             Message::Retry { at } => self.shard(at).retry(now),
             Message::Settle { at } => self.shard(at).settle(now),
         }
@@ -577,16 +577,16 @@ impl World {
         past
     }
 
-    fn arrive(&mut self, to: Place, parcel: Parcel, past: Past) {
+    fn arrive(&mut self, to: Place, transfer: Transfer, past: Past) {
         let now = self.now;
         if self.faults == Some(FailureKind::Local) {
-            self.shard(to).lost(now, parcel);
+            self.shard(to).lost(now, transfer);
             return;
         }
         let server = self.name_server();
         self.servers.insert((to, server), None);
         self.pasts.insert((to, server), past);
-        let answer = self.shard(to).adopt(now, server, parcel);
+        let answer = self.shard(to).adopt(now, server, transfer);
         self.placed(to, server, answer);
     }
 

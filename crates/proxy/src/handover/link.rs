@@ -14,7 +14,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-use super::{Letter, PACKET_MAX};
+use super::{LinkMessage, PACKET_MAX};
 use crate::listen::Passed;
 
 /// Maximum number of listening sockets of a process.
@@ -97,13 +97,13 @@ impl Link {
     /// The other process is gone.
     pub fn offer(&self, listeners: &[Passed], report: &UnixStream) -> Result<(), LinkError> {
         for listener in listeners {
-            let letter = Letter::Listener {
+            let message = LinkMessage::Listener {
                 is_unix: listener.is_unix(),
                 owns_file: listener.owns_file(),
             };
-            self.send(&letter, Some(listener.as_fd()))?;
+            self.send(&message, Some(listener.as_fd()))?;
         }
-        self.send(&Letter::Begin, Some(report.as_fd()))
+        self.send(&LinkMessage::Begin, Some(report.as_fd()))
     }
 
     /// Receives what [`Link::offer`] sends.
@@ -114,7 +114,7 @@ impl Link {
         let mut listeners = Vec::new();
         loop {
             match self.receive()? {
-                (Letter::Listener { is_unix, owns_file }, Some(socket))
+                (LinkMessage::Listener { is_unix, owns_file }, Some(socket))
                     if listeners.len() < LISTENERS_MAX =>
                 {
                     listeners.push(match is_unix {
@@ -122,7 +122,7 @@ impl Link {
                         false => TcpListener::from(socket).into(),
                     });
                 }
-                (Letter::Begin, Some(report)) => return Ok((listeners, report.into())),
+                (LinkMessage::Begin, Some(report)) => return Ok((listeners, report.into())),
                 _ => return Err(LinkError::Malformed),
             }
         }
@@ -133,7 +133,7 @@ impl Link {
     /// # Errors
     /// The other process is gone.
     pub fn ready(&self) -> Result<(), LinkError> {
-        self.send(&Letter::Ready, None)
+        self.send(&LinkMessage::Ready, None)
     }
 
     /// Waits for [`Link::ready`] of the other process.
@@ -142,7 +142,7 @@ impl Link {
     /// The other process has ended, or was not ready in time.
     pub fn wait_ready(&self) -> Result<(), LinkError> {
         match self.receive()? {
-            (Letter::Ready, None) => Ok(()),
+            (LinkMessage::Ready, None) => Ok(()),
             _ => Err(LinkError::Malformed),
         }
     }
@@ -150,10 +150,10 @@ impl Link {
     /// Sends one message without waiting.
     pub(crate) fn send(
         &self,
-        letter: &Letter,
+        message: &LinkMessage,
         socket: Option<BorrowedFd<'_>>,
     ) -> Result<(), LinkError> {
-        let packet = letter.encode().ok_or(LinkError::TooLong)?;
+        let packet = message.encode().ok_or(LinkError::TooLong)?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         let sockets: Vec<_> = socket.into_iter().collect();
@@ -178,7 +178,7 @@ impl Link {
     }
 
     /// Waits for a message.
-    pub(crate) fn receive(&self) -> Result<(Letter, Option<OwnedFd>), LinkError> {
+    pub(crate) fn receive(&self) -> Result<(LinkMessage, Option<OwnedFd>), LinkError> {
         let mut packet = vec![0; PACKET_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -195,6 +195,6 @@ impl Link {
             _ => None,
         });
         let packet = packet.get(..received).unwrap_or_default();
-        Ok((Letter::decode(packet)?, socket))
+        Ok((LinkMessage::decode(packet)?, socket))
     }
 }

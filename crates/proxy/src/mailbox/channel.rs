@@ -1,7 +1,7 @@
 //! Bounded channel with one wakeup for any number of messages. It never blocks its receiver, and knows nothing of the
 //! messages.
 //!
-//! The receiver clears `rung` before it reads, and a sender sets it after it has written. So each message is read in
+//! The receiver clears `is_sent` before it reads, and a sender sets it after it has written. So each message is read in
 //! the turn that cleared the flag, or it wakes the receiver again. `tests/mailbox.rs` checks this in thread orders
 //! chosen by shuttle.
 
@@ -14,37 +14,37 @@ use super::sync::{AtomicBool, Receiver, Sender, TrySendError, Waker, bounded};
 /// Sending half of the channel.
 pub(crate) struct Mailbox<T> {
     sender: Sender<T>,
-    bell: Arc<Bell>,
+    wakeup: Arc<Wakeup>,
 }
 
 /// Receiving half of the channel.
-pub(crate) struct Letters<T> {
+pub(crate) struct Inbox<T> {
     receiver: Receiver<T>,
-    bell: Arc<Bell>,
+    wakeup: Arc<Wakeup>,
 }
 
 /// Wakeup of the worker, once for any number of messages.
 #[derive(Debug)]
-struct Bell {
-    rung: AtomicBool,
+struct Wakeup {
+    is_sent: AtomicBool,
     retry: AtomicBool,
     waker: Arc<Waker>,
 }
 
 /// Makes a channel for `capacity` messages; each wakes the worker through `waker`.
-pub(crate) fn mailbox<T>(capacity: usize, waker: Arc<Waker>) -> (Mailbox<T>, Letters<T>) {
+pub(crate) fn mailbox<T>(capacity: usize, waker: Arc<Waker>) -> (Mailbox<T>, Inbox<T>) {
     let (sender, receiver) = bounded(capacity);
-    let bell = Arc::new(Bell {
-        rung: AtomicBool::new(false),
+    let wakeup = Arc::new(Wakeup {
+        is_sent: AtomicBool::new(false),
         retry: AtomicBool::new(false),
         waker,
     });
     (
         Mailbox {
             sender,
-            bell: Arc::clone(&bell),
+            wakeup: Arc::clone(&wakeup),
         },
-        Letters { receiver, bell },
+        Inbox { receiver, wakeup },
     )
 }
 
@@ -56,21 +56,21 @@ impl<T> Mailbox<T> {
         self.sender.try_send(message).map_err(|error| match error {
             TrySendError::Full(message) | TrySendError::Disconnected(message) => message,
         })?;
-        self.bell.ring();
+        self.wakeup.send();
         Ok(())
     }
 
     /// Sends a message that must arrive: waits for room. Workers never call it.
     pub(crate) fn send_waiting(&self, message: T) {
         if self.sender.send(message).is_ok() {
-            self.bell.ring();
+            self.wakeup.send();
         }
     }
 
     /// Tells the worker that a place was released, for which a waiter may be waiting.
     pub(crate) fn retry(&self) {
-        self.bell.retry.store(true, Ordering::SeqCst);
-        self.bell.ring();
+        self.wakeup.retry.store(true, Ordering::SeqCst);
+        self.wakeup.send();
     }
 }
 
@@ -78,7 +78,7 @@ impl<T> Clone for Mailbox<T> {
     fn clone(&self) -> Self {
         Self {
             sender: self.sender.clone(),
-            bell: Arc::clone(&self.bell),
+            wakeup: Arc::clone(&self.wakeup),
         }
     }
 }
@@ -86,18 +86,19 @@ impl<T> Clone for Mailbox<T> {
 impl<T> fmt::Debug for Mailbox<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mailbox")
-            .field("bell", &self.bell)
+            .field("wakeup", &self.wakeup)
             .finish_non_exhaustive()
     }
 }
 
-// === impl Letters ===
+// === impl Inbox ===
 
-impl<T> Letters<T> {
-    /// True if messages have come since the last call; then call [`Letters::next`] until it is empty.
+impl<T> Inbox<T> {
+    /// True if messages have come since the last call; then call [`Inbox::next`] until it is empty.
     #[inline]
     pub(crate) fn have_come(&self) -> bool {
-        self.bell.rung.load(Ordering::Relaxed) && self.bell.rung.swap(false, Ordering::SeqCst)
+        self.wakeup.is_sent.load(Ordering::Relaxed)
+            && self.wakeup.is_sent.swap(false, Ordering::SeqCst)
     }
 
     /// Takes the oldest message, if there is any.
@@ -113,20 +114,20 @@ impl<T> Letters<T> {
     /// True if there are unread messages.
     #[cfg(test)]
     pub(crate) fn are_waiting(&self) -> bool {
-        self.bell.rung.load(Ordering::SeqCst)
+        self.wakeup.is_sent.load(Ordering::SeqCst)
     }
 
     /// True if waiters should look again for a released place.
     pub(crate) fn take_retry(&self) -> bool {
-        self.bell.retry.swap(false, Ordering::SeqCst)
+        self.wakeup.retry.swap(false, Ordering::SeqCst)
     }
 }
 
-// === impl Bell ===
+// === impl Wakeup ===
 
-impl Bell {
-    fn ring(&self) {
-        if !self.rung.swap(true, Ordering::SeqCst) {
+impl Wakeup {
+    fn send(&self) {
+        if !self.is_sent.swap(true, Ordering::SeqCst) {
             // A waker fails only when the worker is gone.
             let _ = self.waker.wake();
         }

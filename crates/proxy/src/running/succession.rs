@@ -10,7 +10,7 @@ use mio::net::{TcpStream, UnixStream};
 
 use super::Running;
 use crate::global::{Global, Place, lock};
-use crate::handover::{Letter, Link, Moved};
+use crate::handover::{Link, LinkMessage, Moved};
 use crate::listen::Passed;
 use crate::mailbox::{CancelFrom, Message};
 use crate::socket::Socket;
@@ -81,8 +81,8 @@ impl Running {
         let watching = std::thread::Builder::new()
             .name("weir-upgrade".to_owned())
             .spawn(move || {
-                while let Ok((letter, socket)) = link.receive() {
-                    read(&global, letter, socket);
+                while let Ok((message, socket)) = link.receive() {
+                    read(&global, message, socket);
                 }
                 part(&global);
                 wait_for_workers(&global);
@@ -115,11 +115,11 @@ fn wait_for_workers(global: &Global) {
     }
 }
 
-fn read(global: &Global, letter: Letter, socket: Option<OwnedFd>) {
-    match (letter, socket) {
-        (Letter::Client(moved), Some(socket)) => arrive(global, moved, socket),
-        (Letter::Cancel { pid, key, asker }, None) => cancel(global, pid, &key, asker),
-        (Letter::CancelOver(asker), None) => cancel_over(global, asker),
+fn read(global: &Global, message: LinkMessage, socket: Option<OwnedFd>) {
+    match (message, socket) {
+        (LinkMessage::Client(moved), Some(socket)) => arrive(global, moved, socket),
+        (LinkMessage::Cancel { pid, key, asker }, None) => cancel(global, pid, &key, asker),
+        (LinkMessage::CancelOver(asker), None) => cancel_over(global, asker),
         _ => tracing::error!("the other process sent what does not belong here"),
     }
 }

@@ -416,7 +416,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Handles a cancel that came in on another worker, or in another process.
-    pub(super) fn cancel_letter(&mut self, client: ClientId, asker: CancelFrom) {
+    pub(super) fn cancel_message(&mut self, client: ClientId, asker: CancelFrom) {
         let asker = match asker {
             CancelFrom::Nobody => None,
             CancelFrom::Neighbour(place) => Some(CancelAsker::Neighbour(place)),

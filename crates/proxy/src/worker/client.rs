@@ -199,7 +199,10 @@ impl<D: Driver> Worker<D> {
         };
         let waits = client.ticket.is_some()
             || client.stalled
-            || client.ears.as_ref().is_some_and(|ears| ears.is_waiting())
+            || client
+                .subscriber
+                .as_ref()
+                .is_some_and(|subscriber| subscriber.is_waiting())
             || matches!(client.phase, Phase::Authenticating(_) | Phase::Welcome);
         let full = client.input.len() >= AHEAD_MAX && waits;
         if full && !client.held {

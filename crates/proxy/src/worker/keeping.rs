@@ -37,7 +37,7 @@ impl<D: Driver> Worker<D> {
         ) else {
             return false;
         };
-        if !client.session.is_reluctant() || client.session.pin().is_some() {
+        if !client.session.keeps_if_unwanted() || client.session.pin().is_some() {
             return false;
         }
         let is_on_trial = client.session.is_on_trial();
@@ -135,12 +135,12 @@ impl<D: Driver> Worker<D> {
             && !server.session.is_uncertain()
             && self.driver.backlog(server.key) == 0;
         let client = server.lease.and_then(|id| self.clients.must_get(id));
-        let lets_go = client.is_some_and(|client| {
+        let is_willing = client.is_some_and(|client| {
             client.session.pin().is_none()
                 && !client.session.is_sending_to_server()
                 && !client.session.is_behind()
         });
-        if !is_free || !lets_go {
+        if !is_free || !is_willing {
             return false;
         }
         if let Some(id) = server.lease.take()

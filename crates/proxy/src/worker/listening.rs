@@ -2,7 +2,7 @@
 //!
 //! The connection belongs to one worker, which the database's name decides. There a [`Hub`] decides what to ask the
 //! server and which clients get which notifications. Messages inform the clients' workers, in order.
-//! `listening/ears.rs` has the clients' side, and `listening/outbox.rs` keeps messages that find a mailbox full.
+//! `listening/subscriber.rs` has the clients' side, and `listening/outbox.rs` keeps messages that find a mailbox full.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,12 +20,12 @@ use crate::driver::Driver;
 use crate::global::{GlobalPool, Purpose, lock};
 use crate::mailbox::Message;
 
-mod ears;
 mod flush;
 mod outbox;
+mod subscriber;
 
-pub(super) use ears::Ears;
 use outbox::Outbox;
+pub(super) use subscriber::Subscriber;
 
 /// Interval at which a listening connection is asked for a sign of life. A dead one is found out after at most twice
 /// that time.

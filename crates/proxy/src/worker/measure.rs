@@ -161,15 +161,15 @@ impl<D: Driver> Worker<D> {
 
     /// Returns the load of this worker.
     pub(super) fn load(&self) -> WorkerRow {
-        let has_ears = |(_, client): &(ClientId, &Client)| client.ears.is_some();
+        let is_subscriber = |(_, client): &(ClientId, &Client)| client.subscriber.is_some();
         WorkerRow {
             worker: self.lane,
             clients: self.clients.len() as u64,
             servers: self.servers.len() as u64,
-            listening: self.clients.iter().filter(has_ears).count() as u64,
+            listening: self.clients.iter().filter(is_subscriber).count() as u64,
             turns: self.turns,
             cpu_us: cpu_us(),
-            letters: self.letters.waiting() as u64,
+            messages: self.inbox.waiting() as u64,
         }
     }
 

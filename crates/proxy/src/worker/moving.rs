@@ -25,7 +25,7 @@ use crate::clock;
 use crate::console::Shutdown;
 use crate::driver::Driver;
 use crate::global::{GlobalPool, lock};
-use crate::handover::{Letter, Link, LinkError, Moved, Proofs};
+use crate::handover::{Link, LinkError, LinkMessage, Moved, Proofs};
 use crate::listen::Accepted;
 use crate::socket::Stream;
 
@@ -112,7 +112,7 @@ impl<D: Driver> Worker<D> {
         let Some(socket) = self.driver.socket(key) else {
             return;
         };
-        let sent = link.send(&Letter::Client(Box::new(moved)), Some(socket));
+        let sent = link.send(&LinkMessage::Client(Box::new(moved)), Some(socket));
         match sent {
             Ok(()) => {
                 drop(self.driver.detach(key));
@@ -139,7 +139,7 @@ impl<D: Driver> Worker<D> {
             && client.input.is_empty()
             && !client.is_stopped()
             && !client.stalled
-            && client.ears.is_none()
+            && client.subscriber.is_none()
             && client.pinned.is_none()
             && client.identity.tls.is_none()
             && self.driver.backlog(client.key) == 0;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_config::{PoolMode, PoolSettings, Settings, StateCheck};
-use weir_pool::{Action, Parcel, Scope, Shard, WaitError};
+use weir_pool::{Action, Scope, Shard, Transfer, WaitError};
 use weir_session::fault::Fault;
 use weir_session::relay::Rules;
 use weir_wire::encode::{ErrorReport, Severity};
@@ -225,7 +225,7 @@ impl<D: Driver> Worker<D> {
         let Some(pool) = self.pools.must_get_mut(pool_id) else {
             return;
         };
-        let Some(parcel) = pool.shard.detach(server_id.into()) else {
+        let Some(transfer) = pool.shard.detach(server_id.into()) else {
             self.global.broken.report(Missing::State);
             pool.shard.closed(self.now, server_id.into());
             return;
@@ -237,17 +237,17 @@ impl<D: Driver> Worker<D> {
             facts: *facts,
         });
         let pool = Arc::clone(&pool.global);
-        let message = Message::Parcel {
+        let message = Message::Transfer {
             pool,
-            parcel,
+            transfer,
             server: moved,
             asked,
         };
         let lost = self.post(lane, message).err();
-        if let (Some(Message::Parcel { parcel, .. }), Some(pool)) =
+        if let (Some(Message::Transfer { transfer, .. }), Some(pool)) =
             (lost, self.pools.must_get_mut(pool_id))
         {
-            pool.shard.lost(self.now, parcel);
+            pool.shard.lost(self.now, transfer);
         }
         self.pump(pool_id);
     }
@@ -256,7 +256,7 @@ impl<D: Driver> Worker<D> {
     pub(super) fn adopt(
         &mut self,
         pool: &Arc<GlobalPool>,
-        parcel: Parcel,
+        transfer: Transfer,
         moved: MovedServer,
         asked: bool,
     ) {
@@ -275,13 +275,13 @@ impl<D: Driver> Worker<D> {
         match added {
             Ok(server_id) => {
                 if let Some(pool) = self.pools.must_get_mut(pool_id) {
-                    let verdict = pool.shard.adopt(self.now, server_id.into(), parcel);
+                    let verdict = pool.shard.adopt(self.now, server_id.into(), transfer);
                     self.place(server_id, verdict);
                 }
             }
             Err(_) => {
                 if let Some(pool) = self.pools.must_get_mut(pool_id) {
-                    pool.shard.lost(self.now, parcel);
+                    pool.shard.lost(self.now, transfer);
                 }
             }
         }
@@ -303,16 +303,16 @@ impl<D: Driver> Worker<D> {
 
     /// Looks for an idle server here, then on each next worker, until all were asked. A second round looks for a server
     /// that its client only keeps. The shard asks again if neither round finds one.
-    pub(super) fn evict_for(&mut self, scope: Scope, pool: &Arc<GlobalPool>, hops: usize) {
+    pub(super) fn evict_for(&mut self, scope: Scope, pool: &Arc<GlobalPool>, asked: usize) {
         let lanes = self.global.lanes();
-        for hops in hops..2 * lanes {
-            if self.evict_here(scope, pool, hops < lanes) {
+        for asked in asked..2 * lanes {
+            if self.evict_here(scope, pool, asked < lanes) {
                 return;
             }
             let next = (self.lane + 1) % lanes;
             if next != self.lane {
-                let (pool, hops) = (Arc::clone(pool), hops + 1);
-                return drop(self.post(next, Message::Evict { scope, pool, hops }));
+                let (pool, asked) = (Arc::clone(pool), asked + 1);
+                return drop(self.post(next, Message::Evict { scope, pool, asked }));
             }
         }
     }

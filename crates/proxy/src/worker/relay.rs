@@ -35,7 +35,12 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.must_get_mut(id) else {
             return input.len();
         };
-        if client.ticket.is_some() || client.ears.as_ref().is_some_and(|ears| ears.is_waiting()) {
+        if client.ticket.is_some()
+            || client
+                .subscriber
+                .as_ref()
+                .is_some_and(|subscriber| subscriber.is_waiting())
+        {
             return 0;
         }
         let Some(pool) = self.pools.must_get_mut(client.pool) else {

@@ -26,7 +26,7 @@ use super::cancel::HeldCancel;
 use super::ids::{ClientId, ListenerId, PoolId, ServerId, Waiter};
 use super::inquiry::Inquiry;
 use super::keeping::Kept;
-use super::listening::Ears;
+use super::listening::Subscriber;
 use super::measure::Timing;
 use super::secure::Securing;
 use super::sizing::Counted;
@@ -175,7 +175,7 @@ pub(super) struct Client {
     /// Place among the pinned clients; boxed, since few clients are pinned.
     pub(super) pinned: Option<Box<Pinned>>,
     /// Listening state; most clients do not listen.
-    pub(super) ears: Option<Box<Ears>>,
+    pub(super) subscriber: Option<Box<Subscriber>>,
     /// Time of the client's timer, if armed.
     pub(super) timer: Option<Moment>,
 }
@@ -205,7 +205,7 @@ impl Client {
             transaction_at: now,
             identity: Box::new(identity),
             pinned: None,
-            ears: None,
+            subscriber: None,
             timer: None,
         }
     }

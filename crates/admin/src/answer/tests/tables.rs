@@ -168,11 +168,11 @@ fn show_totals_adds_up_all_databases() {
 }
 
 #[test]
-fn show_tls_lists_certificates_by_hop_and_database() {
+fn show_tls_lists_certificates_by_side_and_database() {
     check_show(
         "SHOW TLS",
         expect![[r#"
-            T hop:text database:text sslmode:text file:text subject:text issuer:text not_before:text not_after:text days_left:int8 protocols:text
+            T side:text database:text sslmode:text file:text subject:text issuer:text not_before:text not_after:text days_left:int8 protocols:text
             D | client | NULL | require | /etc/weir/weir.crt | CN=db.example | CN=Example CA | 2026-07-10 22:19:13 UTC | 2026-07-12 02:05:53 UTC | -3 | secure
             D | server | shop | require | /etc/weir/weir.crt | CN=db.example | CN=Example CA | 2026-07-10 22:19:13 UTC | 2026-07-12 02:05:53 UTC | -3 | secure
         "#]],

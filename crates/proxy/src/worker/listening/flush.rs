@@ -23,16 +23,20 @@ impl Client {
     /// arrived.
     #[inline]
     pub(in super::super) fn takes_over(&mut self, server: &Server) {
-        if let Some(ears) = self.ears.as_deref_mut() {
+        if let Some(subscriber) = self.subscriber.as_deref_mut() {
             let is_own = server.session.user() == self.id;
-            ears.own = is_own.then_some(server.facts.pid);
+            subscriber.own = is_own.then_some(server.facts.pid);
         }
     }
 
     /// Returns a copy of the notification that shows the client its own process number. None if the client did not send
     /// it.
     pub(super) fn own_notification(&self, message: &[u8]) -> Option<Arc<[u8]>> {
-        let own = self.ears.as_ref()?.own.filter(|_| self.lease.is_some())?;
+        let own = self
+            .subscriber
+            .as_ref()?
+            .own
+            .filter(|_| self.lease.is_some())?;
         let frame = frame(message, Side::Backend).ok()??;
         let said = NotificationResponse::parse(frame.body).ok()?;
         let number = self.identity.cancel_pid;
@@ -55,8 +59,8 @@ impl<D: Driver> Worker<D> {
         if !client.session.is_behind() {
             return;
         }
-        let ears = client.ears.get_or_insert_default();
-        if std::mem::replace(&mut ears.is_flushing, true) {
+        let subscriber = client.subscriber.get_or_insert_default();
+        if std::mem::replace(&mut subscriber.is_flushing, true) {
             return;
         }
         // The server's next bytes are not read until then.
@@ -74,8 +78,8 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.seated(seat) else {
             return;
         };
-        if let Some(ears) = client.ears.as_deref_mut() {
-            ears.is_flushing = false;
+        if let Some(subscriber) = client.subscriber.as_deref_mut() {
+            subscriber.is_flushing = false;
         }
         if !client.session.is_behind() || !client.session.subscriptions_mut().is_told() {
             return;
@@ -107,12 +111,12 @@ impl<D: Driver> Worker<D> {
         if !is_its.is_some_and(is_server) {
             return;
         }
-        if let Some(ears) = self
+        if let Some(subscriber) = self
             .clients
             .must_get_mut(seat.client.into())
-            .and_then(|c| c.ears.as_deref_mut())
+            .and_then(|c| c.subscriber.as_deref_mut())
         {
-            ears.own = Some(pid);
+            subscriber.own = Some(pid);
         }
     }
 

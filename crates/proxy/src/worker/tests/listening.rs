@@ -208,36 +208,36 @@ fn several_in_one_text_need_no_server_either() {
 #[test]
 fn what_is_said_in_a_transaction_comes_when_it_is_committed_and_in_order() {
     let mut world = world_with(2, "pool_mode = transaction");
-    let (ears, mouth) = (world.login(), world.login());
-    listen(&mut world, ears, "a");
-    listen(&mut world, ears, "b");
+    let (subscriber, mouth) = (world.login(), world.login());
+    listen(&mut world, subscriber, "a");
+    listen(&mut world, subscriber, "b");
     world.ask(mouth, &say().query("begin"));
     for text in ["notify a, '1'", "notify b, '2'", "notify a, '3'"] {
         world.ask(mouth, &say().query(text));
     }
-    assert_eq!(heard(&mut world, ears), "");
+    assert_eq!(heard(&mut world, subscriber), "");
     world.ask(mouth, &say().query("commit"));
-    assert_eq!(heard(&mut world, ears), "A(a: 1) A(b: 2) A(a: 3)");
+    assert_eq!(heard(&mut world, subscriber), "A(a: 1) A(b: 2) A(a: 3)");
     world.ask(mouth, &say().query("begin"));
     world.ask(mouth, &say().query("notify a, '4'"));
     world.ask(mouth, &say().query("rollback"));
-    assert_eq!(heard(&mut world, ears), "");
+    assert_eq!(heard(&mut world, subscriber), "");
 }
 
 #[test]
 fn a_client_in_a_transaction_hears_when_it_is_over() {
     let mut world = world_with(2, "default_pool_size = 2");
-    let (ears, mouth) = (world.login(), world.login());
-    listen(&mut world, ears, "a");
-    world.ask(ears, &say().query("begin"));
+    let (subscriber, mouth) = (world.login(), world.login());
+    listen(&mut world, subscriber, "a");
+    world.ask(subscriber, &say().query("begin"));
     notify(&mut world, mouth, "a", "1");
-    assert_eq!(heard(&mut world, ears), "");
+    assert_eq!(heard(&mut world, subscriber), "");
     assert_eq!(
-        world.ask(ears, &say().query("select 'x'")),
+        world.ask(subscriber, &say().query("select 'x'")),
         "T D(x) C(SELECT 1) Z(T)"
     );
     assert_eq!(
-        world.ask(ears, &say().query("commit")),
+        world.ask(subscriber, &say().query("commit")),
         "C(COMMIT) A(a: 1) Z(I)"
     );
 }
@@ -335,8 +335,8 @@ fn a_client_that_goes_away_leaves_nothing_whenever_it_goes() {
 #[test]
 fn more_notifications_than_may_wait_end_the_client_with_an_error() {
     let mut world = world_with(2, "default_pool_size = 2\nlisten_queue_size = 3");
-    let (ears, deaf, mouth) = (world.login(), world.login(), world.login());
-    listen(&mut world, ears, "a");
+    let (subscriber, deaf, mouth) = (world.login(), world.login(), world.login());
+    listen(&mut world, subscriber, "a");
     listen(&mut world, deaf, "a");
     world.ask(deaf, &say().query("begin"));
     for number in 0..4 {
@@ -349,14 +349,17 @@ fn more_notifications_than_may_wait_end_the_client_with_an_error() {
     );
     assert!(world.callers[deaf].is_closed());
     // A client that reads gets all notifications, however many come at once.
-    assert_eq!(heard(&mut world, ears), "A(a: 0) A(a: 1) A(a: 2) A(a: 3)");
+    assert_eq!(
+        heard(&mut world, subscriber),
+        "A(a: 0) A(a: 1) A(a: 2) A(a: 3)"
+    );
     world.ask(mouth, &say().query("begin"));
     for number in 0..50 {
         world.ask(mouth, &say().query(&format!("notify a, '{number}'")));
     }
     world.ask(mouth, &say().query("commit"));
     let expected: Vec<_> = (0..50).map(|number| format!("A(a: {number})")).collect();
-    assert_eq!(heard(&mut world, ears), expected.join(" "));
+    assert_eq!(heard(&mut world, subscriber), expected.join(" "));
 }
 
 #[test]
@@ -424,14 +427,14 @@ fn a_client_that_does_not_read_is_ended_and_costs_nobody_anything() {
         4096,
     );
     world.database = Some(Database::default());
-    let (ears, deaf, mouth) = (world.login(), world.login(), world.login());
-    listen(&mut world, ears, "a");
+    let (subscriber, deaf, mouth) = (world.login(), world.login(), world.login());
+    listen(&mut world, subscriber, "a");
     listen(&mut world, deaf, "a");
     world.callers[deaf].deaf = true;
     let long = "x".repeat(1000);
     for number in 0..300 {
         notify(&mut world, mouth, "a", &format!("{number}{long}"));
-        let told = heard(&mut world, ears);
+        let told = heard(&mut world, subscriber);
         assert!(told.starts_with(&format!("A(a: {number}x")), "{told}");
     }
     assert_eq!(counts(&world), (1, 1));
@@ -470,7 +473,7 @@ fn a_worker_that_does_not_keep_up_holds_the_listening_server_back_and_loses_noth
         }
     }
     let kept = world.workers[home].listening.kept();
-    assert!(kept > 0 && kept < total, "{kept} letters kept");
+    assert!(kept > 0 && kept < total, "{kept} messages kept");
     world.advance(Duration::from_secs(1));
     let expected: Vec<_> = (0..total).map(|number| format!("A(a: {number})")).collect();
     for client in &clients[..2] {

@@ -329,9 +329,8 @@ impl Postgres {
         let owner = tag.split('-').next().unwrap_or_default();
         let own = zone == "UTC" || zone == format!("Z{owner}");
         let digits = tag.split_once('-').map(|(_, rest)| rest);
-        let letter =
-            digits.and_then(|rest| rest.trim_start_matches(char::is_numeric).chars().next());
-        let kept = match letter {
+        let kind = digits.and_then(|rest| rest.trim_start_matches(char::is_numeric).chars().next());
+        let kept = match kind {
             Some('z') if message.starts_with('Q') => zone != "UTC",
             Some('u') if message.starts_with('Q') => zone == "UTC",
             _ => true,

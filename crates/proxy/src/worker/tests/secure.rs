@@ -301,7 +301,7 @@ fn sec_21_a_handshake_that_is_none_costs_its_connection_and_nothing_else() {
 }
 
 #[test]
-fn cor_01_a_letter_about_a_client_that_has_left_concerns_nobody_else() {
+fn cor_01_a_message_about_a_client_that_has_left_concerns_nobody_else() {
     for how in [End::Orderly, End::Reset] {
         let mut world = offering("");
         let held_up = hold_up(&world.global.handshakers);

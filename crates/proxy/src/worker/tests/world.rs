@@ -157,7 +157,7 @@ pub(super) struct World {
     /// Answers of servers to queries about users.
     pub(super) catalog: Arc<Mutex<Catalog>>,
     /// Poll that the waker of the mailboxes wakes, such as when a helper has sent a message.
-    bell: mio::Poll,
+    wakeup: mio::Poll,
     /// Previous process; its workers stand behind ours.
     predecessor: Option<Predecessor>,
     room: usize,
@@ -265,7 +265,7 @@ impl World {
     fn made(lanes: usize, lines: &str, room: usize, users: &str) -> Self {
         let hands: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(1_000_000)));
         let helpers = Helpers::default();
-        let (global, workers, bell) = staff(lanes, setup(lines, users), room, hands, &helpers);
+        let (global, workers, wakeup) = staff(lanes, setup(lines, users), room, hands, &helpers);
         Self {
             workers,
             global,
@@ -278,7 +278,7 @@ impl World {
             host: Host::Accepts,
             database: None,
             catalog: Arc::default(),
-            bell,
+            wakeup,
             predecessor: None,
             room,
             buffer: vec![0; RECEIVE],
@@ -445,9 +445,9 @@ impl World {
             .next()
             .is_some_and(|at| at.0 <= self.hands.load(Ordering::Relaxed));
         let before = worker.driver.moves();
-        let letters = worker.letters.are_waiting();
+        let has_mail = worker.inbox.are_waiting();
         worker.turn(&mut self.buffer).unwrap();
-        let moved = due || letters || worker.driver.moves() != before;
+        let moved = due || has_mail || worker.driver.moves() != before;
         for (owner, peer) in self.workers[lane].driver.take_dialled() {
             self.answer(owner, peer);
         }
@@ -551,12 +551,8 @@ impl World {
     #[track_caller]
     pub(super) fn settle_with_helpers(&mut self) {
         let mut events = mio::Events::with_capacity(4);
-        while !self
-            .workers
-            .iter()
-            .any(|worker| worker.letters.are_waiting())
-        {
-            self.bell.poll(&mut events, Some(PATIENCE)).unwrap();
+        while !self.workers.iter().any(|worker| worker.inbox.are_waiting()) {
+            self.wakeup.poll(&mut events, Some(PATIENCE)).unwrap();
             assert!(!events.is_empty(), "no helper says anything");
         }
         self.settle();

@@ -232,7 +232,7 @@ mod tests {
         let (pool, mut a, mut s) = (Arc::default(), client(1), server());
         sent(&pool, &mut a, &mut s, INSERT, true);
         answer(&mut a, &mut s, "INSERT 0 1", TransactionStatus::Idle);
-        assert!(a.is_on_trial() && a.is_reluctant() && !a.is_plain());
+        assert!(a.is_on_trial() && a.keeps_if_unwanted() && !a.is_plain());
         assert_eq!(a.pin(), None);
         sent(&pool, &mut a, &mut s, READ, false);
         assert_eq!(a.pin(), PIN);

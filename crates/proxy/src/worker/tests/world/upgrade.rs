@@ -10,7 +10,7 @@ use super::{NoConsole, World, setup};
 use crate::clock::Clock;
 use crate::driver::memory::{MemoryDriver, file};
 use crate::global::Global;
-use crate::handover::{Letter, Link};
+use crate::handover::{Link, LinkMessage};
 use crate::mailbox::{Message, mailbox};
 use crate::orders::Task;
 use crate::running::succession;
@@ -38,12 +38,12 @@ pub(super) fn staff(
     // No worker sleeps here; the waker only has to exist.
     let poll = mio::Poll::new().unwrap();
     let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
-    let (boxes, letters): (Vec<_>, Vec<_>) =
+    let (boxes, inboxes): (Vec<_>, Vec<_>) =
         (0..lanes).map(|_| mailbox(Arc::clone(&waker))).unzip();
     assert!(global.mailboxes.set(boxes).is_ok());
-    let workers = letters.into_iter().enumerate().map(|(lane, letters)| {
+    let workers = inboxes.into_iter().enumerate().map(|(lane, inbox)| {
         let driver = MemoryDriver::new(room);
-        Worker::new(lane, Arc::clone(&global), driver, letters)
+        Worker::new(lane, Arc::clone(&global), driver, inbox)
     });
     let workers = workers.collect();
     (global, workers, poll)
@@ -70,7 +70,7 @@ impl World {
         }
         let lanes = self.workers.len();
         let users = "\"ann\" \"\"\n\"bob\" \"\"\n";
-        let (global, mut workers, bell) = staff(
+        let (global, mut workers, wakeup) = staff(
             lanes,
             setup(lines, users),
             self.room,
@@ -85,7 +85,7 @@ impl World {
         }
         let old = std::mem::replace(&mut self.global, global);
         workers.append(&mut self.workers);
-        (self.workers, self.bell) = (workers, bell);
+        (self.workers, self.wakeup) = (workers, wakeup);
         old.neighbour.meet(Arc::clone(&link));
         self.global.neighbour.meet(Arc::clone(&successor));
         for mailbox in old.mailboxes.get().unwrap() {
@@ -150,7 +150,7 @@ impl World {
         let mut moved = false;
         while successor.has_news() {
             match successor.receive().unwrap() {
-                (Letter::Client(client), Some(socket)) => {
+                (LinkMessage::Client(client), Some(socket)) => {
                     let file = file(std::os::fd::AsFd::as_fd(&socket));
                     let mut workers = self.workers.iter_mut();
                     let stream = workers.find_map(|worker| worker.driver.take_sent(file));
@@ -164,23 +164,23 @@ impl World {
                     let mailbox = self.global.mailbox(lane).unwrap();
                     mailbox.send_waiting(Message::Arrived(Box::new(arrival)));
                 }
-                (Letter::Cancel { pid, key, asker }, None) => {
+                (LinkMessage::Cancel { pid, key, asker }, None) => {
                     succession::cancel(&self.global, pid, &key, asker);
                 }
-                (Letter::CancelOver(asker), None) => {
+                (LinkMessage::CancelOver(asker), None) => {
                     succession::cancel_over(&self.global, asker);
                 }
-                (letter, _) => panic!("{letter:?}"),
+                (message, _) => panic!("{message:?}"),
             }
             moved = true;
         }
         while link.has_news() {
             match link.receive().unwrap() {
-                (Letter::Cancel { pid, key, asker }, None) => {
+                (LinkMessage::Cancel { pid, key, asker }, None) => {
                     succession::cancel(&old, pid, &key, asker);
                 }
-                (Letter::CancelOver(asker), None) => succession::cancel_over(&old, asker),
-                (letter, _) => panic!("{letter:?}"),
+                (LinkMessage::CancelOver(asker), None) => succession::cancel_over(&old, asker),
+                (message, _) => panic!("{message:?}"),
             }
             moved = true;
         }

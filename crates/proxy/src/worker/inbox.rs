@@ -6,7 +6,7 @@ use crate::driver::Driver;
 use crate::mailbox::Message;
 
 impl<D: Driver> Worker<D> {
-    pub(super) fn letter(&mut self, message: Message) {
+    pub(super) fn receive(&mut self, message: Message) {
         match message {
             Message::Accepted(accepted) => {
                 self.welcome_socket(*accepted);
@@ -19,9 +19,9 @@ impl<D: Driver> Worker<D> {
                 }
             }
             Message::Barrier(passed) => drop(passed.try_send(())),
-            Message::Cancel { client, asker } => self.cancel_letter(client, asker),
+            Message::Cancel { client, asker } => self.cancel_message(client, asker),
             Message::CancelOver(asker) => self.cancel_done(Some(CancelAsker::Here(asker))),
-            Message::Evict { scope, pool, hops } => self.evict_for(scope, &pool, hops),
+            Message::Evict { scope, pool, asked } => self.evict_for(scope, &pool, asked),
             Message::HandOver(link) => self.begin_moving(link),
             Message::Heard(heard) => self.heard(heard),
             Message::Handshake { asker, advanced } => self.handshake_advanced(asker, *advanced),
@@ -30,13 +30,13 @@ impl<D: Driver> Worker<D> {
             Message::Listen(asking) => self.listen_asked(*asking),
             Message::ListenEnd(leaver) => self.listen_ended(&leaver),
             Message::Outdated { pool, before } => self.outdated(&pool, before),
-            Message::Parcel {
+            Message::Transfer {
                 pool,
-                parcel,
+                transfer,
                 server,
                 asked,
             } => {
-                self.adopt(&pool, parcel, *server, asked);
+                self.adopt(&pool, transfer, *server, asked);
             }
             Message::Performed { question, outcome } => self.performed(question, outcome),
             Message::PeerFound { forward, addresses } => self.peer_looked_up(*forward, addresses),

@@ -129,7 +129,7 @@ fn a_forced_user_without_a_password_uses_the_one_in_auth_file() -> Result<()> {
 }
 
 #[test]
-fn an_md5_secret_serves_both_hops() -> Result<()> {
+fn an_md5_secret_serves_both_sides() -> Result<()> {
     let postgres = server()?;
     let users = line("u_md5", &secret(&postgres, "u_md5")?);
     let config = Config::to(postgres.port()).userlist(&users);

@@ -38,7 +38,7 @@ const NOT_READ: &str = "not read for 60 seconds";
 
 /// State of a client that listens or is about to listen.
 #[derive(Default)]
-pub(in super::super) struct Ears {
+pub(in super::super) struct Subscriber {
     /// Requests that are not answered yet.
     waiting: Option<Waiting>,
     /// True if the client's input is a request to listen or unlisten that waits for its server's answer about session
@@ -69,7 +69,7 @@ impl Waiting {
     }
 }
 
-impl Ears {
+impl Subscriber {
     /// True if the client has not read for too long.
     fn is_unread(&self, now: Moment) -> bool {
         let is_long = |since: Moment| since.plus(UNREAD_MAX) <= now;
@@ -92,14 +92,18 @@ impl Ears {
 
 impl Client {
     /// Drops subscriptions and listening state that are no longer used.
-    pub(super) fn rest_ears(&mut self) {
+    pub(super) fn rest_subscriber(&mut self) {
         let is_unused = |own: &Subscriptions| own.is_empty() && !own.is_owed_ready();
         if self.session.subscriptions().is_some_and(is_unused) {
             self.session.drop_subscriptions();
         }
-        let is_used = |ears: &Ears| ears.is_waiting() || ears.is_next || !ears.mail.is_empty();
-        if self.session.subscriptions().is_none() && !self.ears.as_deref().is_some_and(is_used) {
-            self.ears = None;
+        let is_used = |subscriber: &Subscriber| {
+            subscriber.is_waiting() || subscriber.is_next || !subscriber.mail.is_empty()
+        };
+        if self.session.subscriptions().is_none()
+            && !self.subscriber.as_deref().is_some_and(is_used)
+        {
+            self.subscriber = None;
         }
     }
 }
@@ -112,9 +116,9 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(in super::super) fn listen_request(&mut self, id: ClientId, input: &[u8]) -> Option<usize> {
         let client = self.clients.must_get_mut(id)?;
-        if let Some(ears) = client.ears.as_deref_mut() {
+        if let Some(subscriber) = client.subscriber.as_deref_mut() {
             // The server that had to answer first may have died instead.
-            ears.is_next = false;
+            subscriber.is_next = false;
         }
         let pool = self.pools.must_get_mut(client.pool)?;
         let rules = pool.rules;
@@ -190,9 +194,12 @@ impl<D: Driver> Worker<D> {
             // The server has begun something that only the client can end.
             return false;
         }
-        let ears = self.clients.must_get_mut(id).map(|client| &mut client.ears);
-        if let Some(ears) = ears {
-            ears.get_or_insert_default().is_next = true;
+        let subscriber = self
+            .clients
+            .must_get_mut(id)
+            .map(|client| &mut client.subscriber);
+        if let Some(subscriber) = subscriber {
+            subscriber.get_or_insert_default().is_next = true;
         }
         false
     }
@@ -201,11 +208,11 @@ impl<D: Driver> Worker<D> {
     /// question of ours.
     #[inline]
     pub(in super::super) fn waits_to_listen(&self, id: ClientId) -> bool {
-        let ears = self
+        let subscriber = self
             .clients
             .must_get(id)
-            .and_then(|client| client.ears.as_deref());
-        ears.is_some_and(|ears| ears.is_next)
+            .and_then(|client| client.subscriber.as_deref());
+        subscriber.is_some_and(|subscriber| subscriber.is_next)
     }
 
     /// Continues with the next request that changes a subscription. The answer follows the last request.
@@ -232,7 +239,7 @@ impl<D: Driver> Worker<D> {
             return self.answer_requests(id, waiting, Some(&error));
         }
         let wish = Wish::Request(request.clone());
-        client.ears.get_or_insert_default().waiting = Some(waiting);
+        client.subscriber.get_or_insert_default().waiting = Some(waiting);
         self.mail_wish(seat, wish);
     }
 
@@ -340,7 +347,10 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.seated(seat) else {
             return;
         };
-        let waiting = client.ears.as_deref_mut().map(|ears| ears.waiting.take());
+        let waiting = client
+            .subscriber
+            .as_deref_mut()
+            .map(|subscriber| subscriber.waiting.take());
         let Some(mut waiting) = waiting.flatten() else {
             return self.global.broken.report(Missing::State);
         };
@@ -351,7 +361,7 @@ impl<D: Driver> Worker<D> {
             own.done(request);
             waiting.done += 1;
         }
-        client.rest_ears();
+        client.rest_subscriber();
         match error {
             None => self.listen(seat.client.into(), waiting),
             Some(error) => self.answer_requests(seat.client.into(), waiting, Some(&error)),
@@ -369,11 +379,14 @@ impl<D: Driver> Worker<D> {
                 continue;
             };
             // A request that came too late for this listener may reach the next one: the client's end withdraws it.
-            let waiting = client.ears.take().and_then(|ears| ears.waiting);
-            client.ears = waiting.map(|waiting| {
-                Box::new(Ears {
+            let waiting = client
+                .subscriber
+                .take()
+                .and_then(|subscriber| subscriber.waiting);
+            client.subscriber = waiting.map(|waiting| {
+                Box::new(Subscriber {
                     waiting: Some(waiting),
-                    ..Ears::default()
+                    ..Subscriber::default()
                 })
             });
             client.session.drop_subscriptions();
@@ -420,14 +433,14 @@ impl<D: Driver> Worker<D> {
             };
             let own = client.own_notification(message);
             let message = own.as_ref().unwrap_or(message);
-            let ears = client.ears.get_or_insert_default();
-            if ears.is_unread(now) {
+            let subscriber = client.subscriber.get_or_insert_default();
+            if subscriber.is_unread(now) {
                 self.end_full(seat.client.into(), NOT_READ);
                 return false;
             }
-            match ears.mail.push(message, limits) {
+            match subscriber.mail.push(message, limits) {
                 // If more notifications are queued, an event that sends them is already due.
-                Ok(()) => return ears.mail.len() == 1,
+                Ok(()) => return subscriber.mail.len() == 1,
                 Err(Overflow::Bytes) if is_second => {
                     self.end_full(seat.client.into(), "listen_queue_bytes")
                 }
@@ -462,8 +475,8 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.get(id) else {
             return;
         };
-        let has_mail = |ears: &Ears| !ears.mail.is_empty();
-        if client.ears.as_deref().is_some_and(has_mail) {
+        let has_mail = |subscriber: &Subscriber| !subscriber.mail.is_empty();
+        if client.subscriber.as_deref().is_some_and(has_mail) {
             self.deliver_now(id);
         }
     }
@@ -485,8 +498,8 @@ impl<D: Driver> Worker<D> {
         }
         if self.driver.backlog(client.key) == 0 {
             self.send_some_mail(id, false);
-        } else if let Some(ears) = client.ears.as_deref_mut() {
-            ears.unread_since.get_or_insert(self.now);
+        } else if let Some(subscriber) = client.subscriber.as_deref_mut() {
+            subscriber.unread_since.get_or_insert(self.now);
         }
     }
 
@@ -500,19 +513,19 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
-        let Some(ears) = client.ears.as_deref_mut() else {
+        let Some(subscriber) = client.subscriber.as_deref_mut() else {
             return self.global.broken.report(Missing::State);
         };
         let mut messages = std::mem::take(&mut self.answers);
         let (mut count, mut bytes) = (0, 0);
-        while !ears.mail.is_empty() && (all || self.driver.backlog(client.key) == 0) {
+        while !subscriber.mail.is_empty() && (all || self.driver.backlog(client.key) == 0) {
             messages.clear();
-            count += ears.mail.take(&mut messages, SEND_MAX);
+            count += subscriber.mail.take(&mut messages, SEND_MAX);
             bytes += messages.len();
             self.driver.send(client.key, &messages);
         }
-        ears.unread_since = (!ears.mail.is_empty()).then_some(self.now);
-        client.rest_ears();
+        subscriber.unread_since = (!subscriber.mail.is_empty()).then_some(self.now);
+        client.rest_subscriber();
         if let Some(pool) = self.pools.must_get_mut(client.pool) {
             pool.counters.bytes_sent += bytes as u64;
             pool.counters.notifications += count as u64;
@@ -534,7 +547,7 @@ impl<D: Driver> Worker<D> {
     /// waiting notifications if allowed.
     #[inline]
     pub(in super::super) fn after_hearing(&mut self, id: ClientId) {
-        let listens = |client: &Client| client.ears.is_some();
+        let listens = |client: &Client| client.subscriber.is_some();
         // The replies may have ended the client.
         if self.clients.get(id).is_some_and(listens) {
             self.end_unlistened(id);
@@ -549,9 +562,9 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
-        let is_next = |ears: &mut Ears| std::mem::take(&mut ears.is_next);
-        if client.ears.as_deref_mut().is_some_and(is_next) {
-            client.rest_ears();
+        let is_next = |subscriber: &mut Subscriber| std::mem::take(&mut subscriber.is_next);
+        if client.subscriber.as_deref_mut().is_some_and(is_next) {
+            client.rest_subscriber();
             self.take_input(id);
         }
     }
@@ -573,8 +586,8 @@ impl<D: Driver> Worker<D> {
                 continue;
             }
             subscriptions.done(&request);
-            if let Some(ears) = client.ears.as_deref_mut() {
-                ears.forget(&request);
+            if let Some(subscriber) = client.subscriber.as_deref_mut() {
+                subscriber.forget(&request);
             }
             let channel = match request {
                 Request::Unlisten(channel) => Some(channel),
@@ -583,13 +596,13 @@ impl<D: Driver> Worker<D> {
             self.mail_end(id, pool, channel);
         }
         if let Some(client) = self.clients.must_get_mut(id) {
-            client.rest_ears();
+            client.rest_subscriber();
         }
     }
 
     /// Ends the subscriptions of a client that leaves.
     pub(in super::super) fn stop_listening(&mut self, id: ClientId, client: &mut Client) {
-        if client.ears.take().is_some() {
+        if client.subscriber.take().is_some() {
             self.mail_end(id, client.pool, None);
         }
     }

@@ -3,8 +3,8 @@
 use crate::gate::Connecting;
 use crate::moment::Moment;
 use crate::shared::Connected;
+use crate::shared::Delivery;
 use crate::shared::Permit;
-use crate::shared::Promise;
 use crate::shared::Seat;
 use crate::shared::Transit;
 use crate::want::Serial;
@@ -22,10 +22,10 @@ pub struct ConnectToken {
 /// A server in transfer from one lane to another. Goes to `adopt`, or to `lost` if it cannot arrive.
 #[derive(Debug)]
 #[must_use]
-pub struct Parcel {
+pub struct Transfer {
     pub(crate) permit: Permit,
     pub(crate) alive: Option<Connected>,
-    pub(crate) promise: Option<Promise>,
+    pub(crate) delivery: Option<Delivery>,
     pub(crate) seat: Option<Seat>,
     pub(crate) started: Moment,
     pub(crate) expires: Moment,
