@@ -67,6 +67,7 @@
 mod action;
 mod atomic;
 mod gate;
+mod line;
 mod moment;
 mod offer;
 mod policy;

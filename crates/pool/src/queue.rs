@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use crate::action::Ticket;
+use crate::line::Line;
 use crate::moment::ClientId;
 use crate::moment::Moment;
 use crate::shared::HEADS_PUBLISHED;
-use crate::shared::Line;
 use crate::want::Want;
 
 /// Maximum number of entries searched for heads to publish, those of waiters that have left included.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::action::Action;
 use crate::gate::Connecting;
+use crate::line::Line;
 use crate::moment::Moment;
 use crate::moment::ServerId;
 use crate::offer::Offer;
@@ -17,7 +18,6 @@ use crate::queue::Queue;
 use crate::random::Random;
 use crate::shared::Connected;
 use crate::shared::Delivery;
-use crate::shared::Line;
 use crate::shared::Permit;
 use crate::shared::Refusal;
 use crate::shared::Seat;

@@ -26,6 +26,7 @@ use crate::atomic::AtomicUsize;
 use crate::atomic::Ordering::Relaxed;
 use crate::atomic::Ordering::SeqCst;
 use crate::gate::HostGate;
+use crate::line::Line;
 use crate::moment::Moment;
 use crate::offer::Offer;
 use crate::policy::Policy;
@@ -73,32 +74,6 @@ struct Lane {
     waiting: Padded<Waiting>,
     /// The lane's [`Offer`].
     offer: Padded<AtomicU64>,
-}
-
-/// State of a lane's queue as published to the other lanes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
-    /// Number of waiters that a server of another lane can help.
-    pub(crate) count: usize,
-    /// Number of waiters that no login in progress is meant for.
-    pub(crate) unmet: usize,
-    /// Moment since which the first of these waits; NEVER if there is none.
-    pub(crate) unmet_since: Moment,
-    /// Moments since which the first of those that a server can help wait.
-    pub(crate) heads: [Moment; HEADS_PUBLISHED],
-}
-
-impl Line {
-    pub(crate) const EMPTY: Self = Self {
-        count: 0,
-        unmet: 0,
-        unmet_since: Moment::NEVER,
-        heads: [Moment::NEVER; HEADS_PUBLISHED],
-    };
-
-    pub(crate) fn head(&self) -> Moment {
-        self.heads.first().copied().unwrap_or(Moment::NEVER)
-    }
 }
 
 /// State of one pool (database, user) across all workers.

@@ -8,12 +8,12 @@
 //! go from lane to lane without end.
 
 use crate::action::CloseReason;
+use crate::line::Line;
 use crate::moment::ClientId;
 use crate::moment::Moment;
 use crate::moment::ServerId;
 use crate::shard::Shard;
 use crate::shard::State;
-use crate::shared::Line;
 use crate::want::Want;
 
 impl Shard {
