@@ -136,6 +136,7 @@ mod tests {
     use crate::Action;
     use crate::Checkin;
     use crate::Checkout;
+    use crate::FailureKind;
     use crate::want::Serial;
 
     const FRESH: Want = Want::Fresh(Serial(10));
@@ -182,6 +183,23 @@ mod tests {
         assert!(shard.poll(Moment(4)).is_none());
         let answer = shard.connected(Moment(5), ServerId(2));
         assert_eq!(answer, Checkin::Assigned(ClientId(2)));
+    }
+
+    #[test]
+    fn while_no_login_can_begin_nothing_is_closed() {
+        let mut pool = pool(1, of_size(2));
+        let shard = &mut pool.shards[0];
+        serve(shard, Moment(1), 1, 1);
+        assert_eq!(shard.checkin(Moment(2), ServerId(1)), Checkin::Idle);
+        queue(shard, 2, FRESH);
+        let Some(Action::Connect(token)) = shard.poll(Moment(9)) else {
+            panic!("no connect")
+        };
+        shard.connect_abandoned(Moment(9), token, FailureKind::Local);
+        while let Some(action) = shard.poll(Moment(9)) {
+            assert!(matches!(action, Action::WakeOthers), "{action:?}");
+        }
+        assert_eq!((shard.idle(), shard.waiting()), (1, 1));
     }
 
     #[test]
