@@ -101,7 +101,7 @@ pub(crate) enum Message {
     /// Server handed over from another lane.
     Transfer {
         pool: Arc<GlobalPool>,
-        transfer: Transfer,
+        transfer: Box<Transfer>,
         server: Box<MovedServer>,
         asked: bool,
     },

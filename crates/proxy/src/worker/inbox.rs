@@ -36,7 +36,7 @@ impl<D: Driver> Worker<D> {
                 server,
                 asked,
             } => {
-                self.adopt(&pool, transfer, *server, asked);
+                self.adopt(&pool, *transfer, *server, asked);
             }
             Message::Performed { question, outcome } => self.performed(question, outcome),
             Message::PeerFound { forward, addresses } => self.peer_looked_up(*forward, addresses),

@@ -239,7 +239,7 @@ impl<D: Driver> Worker<D> {
         let pool = Arc::clone(&pool.global);
         let message = Message::Transfer {
             pool,
-            transfer,
+            transfer: Box::new(transfer),
             server: moved,
             asked,
         };
@@ -247,7 +247,7 @@ impl<D: Driver> Worker<D> {
         if let (Some(Message::Transfer { transfer, .. }), Some(pool)) =
             (lost, self.pools.must_get_mut(pool_id))
         {
-            pool.shard.lost(self.now, transfer);
+            pool.shard.lost(self.now, *transfer);
         }
         self.pump(pool_id);
     }
