@@ -231,27 +231,6 @@ impl Stage<'_> {
         })
     }
 
-    /// Waits until no server of the subject runs a query, and Weir has read what the last one answered.
-    pub(crate) fn rest(&mut self) -> Result<()> {
-        let sql = format!(
-            "select count(*) from pg_stat_activity where datname = '{}' and state = 'active' \
-             and coalesce(wait_event_type, '') not in ('Lock', 'Timeout') \
-             and pid <> pg_backend_pid()",
-            self.database
-        );
-        for _ in 0..2 {
-            // A query that waits for another client's lock runs on.
-            let over = wait_until("the end of all queries", WAIT, || {
-                let active: usize = self.subject.admin.query_one(&sql)?.parse()?;
-                Ok(active == 0)
-            });
-            drop(over);
-            // Each worker answers after it has read what had come.
-            self.pooler.console.query_named("show servers")?;
-        }
-        Ok(())
-    }
-
     /// Waits until no query of a departed client runs on any server, on both sides.
     pub(crate) fn settle(&mut self, in_transaction: usize) -> Result<()> {
         let sql = format!(
@@ -326,7 +305,6 @@ impl Side {
         let sql = format!(
             "select count(*) from pg_stat_activity where query like '%{marker}%' \
              and pid <> pg_backend_pid() and state = 'active' \
-             and coalesce(wait_event_type, '') not in ('Lock', 'Timeout') \
              and (wait_event = 'PgSleep' or wait_event_type = 'Lock')"
         );
         Ok(self.admin.query_one(&sql)? != "0")
