@@ -5,14 +5,14 @@
 //! one [`Shard`]: its lane. All shards of a pool share one [`Shared`].
 //!
 //! ```text
-//!     worker 0            worker 1            worker 2
-//!   +-----------+       +-----------+       +-----------+
-//!   | Shard     | Ask   | Shard     |       | Shard     |     plain data, one owner each
-//!   |  queue 3  | ----> |  queue 0  |       |  queue 1  |
-//!   |  idle  0  | <---- |  idle  2  |       |  idle  0  |
-//!   +-----|-----+ Transfer+-----|-----+       +-----|-----+
-//!         |                   |                   |
-//!   ======v===================v===================v======
+//!     worker 0              worker 1              worker 2
+//!   +-----------+         +-----------+         +-----------+
+//!   | Shard     |   Ask   | Shard     |         | Shard     |     plain data, one owner each
+//!   |  queue 3  | ------> |  queue 0  |         |  queue 1  |
+//!   |  idle  0  | <------ |  idle  2  |         |  idle  0  |
+//!   +-----|-----+ Transfer+-----|-----+         +-----|-----+
+//!         |                     |                     |
+//!   ======v=====================v=====================v======
 //!    Shared: per lane [ oldest waiters | coldest offer ]       atomics
 //!            places of the pool, logins failing, ...
 //!        |                 |                   |

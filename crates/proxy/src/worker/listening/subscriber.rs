@@ -92,7 +92,7 @@ impl Subscriber {
 
 impl Client {
     /// Drops subscriptions and listening state that are no longer used.
-    pub(super) fn rest_subscriber(&mut self) {
+    pub(super) fn drop_unused_subscriber(&mut self) {
         let is_unused = |own: &Subscriptions| own.is_empty() && !own.is_owed_ready();
         if self.session.subscriptions().is_some_and(is_unused) {
             self.session.drop_subscriptions();
@@ -361,7 +361,7 @@ impl<D: Driver> Worker<D> {
             own.done(request);
             waiting.done += 1;
         }
-        client.rest_subscriber();
+        client.drop_unused_subscriber();
         match error {
             None => self.listen(seat.client.into(), waiting),
             Some(error) => self.answer_requests(seat.client.into(), waiting, Some(&error)),
@@ -525,7 +525,7 @@ impl<D: Driver> Worker<D> {
             self.driver.send(client.key, &messages);
         }
         subscriber.unread_since = (!subscriber.mail.is_empty()).then_some(self.now);
-        client.rest_subscriber();
+        client.drop_unused_subscriber();
         if let Some(pool) = self.pools.must_get_mut(client.pool) {
             pool.counters.bytes_sent += bytes as u64;
             pool.counters.notifications += count as u64;
@@ -564,7 +564,7 @@ impl<D: Driver> Worker<D> {
         };
         let is_next = |subscriber: &mut Subscriber| std::mem::take(&mut subscriber.is_next);
         if client.subscriber.as_deref_mut().is_some_and(is_next) {
-            client.rest_subscriber();
+            client.drop_unused_subscriber();
             self.take_input(id);
         }
     }
@@ -596,7 +596,7 @@ impl<D: Driver> Worker<D> {
             self.mail_end(id, pool, channel);
         }
         if let Some(client) = self.clients.must_get_mut(id) {
-            client.rest_subscriber();
+            client.drop_unused_subscriber();
         }
     }
 
