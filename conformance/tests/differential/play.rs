@@ -24,8 +24,11 @@ use crate::world::Side;
 use crate::world::Stage;
 use crate::world::World;
 
-/// Time limit for a server that may be released by itself: it is being queried, or kept while no client waits.
-const RELEASE_WAIT: Duration = Duration::from_millis(40);
+/// Number of looks, 10 ms apart, at a server that may be released by itself: it is being queried, or kept while no client
+/// waits. Each look queries Weir and PostgreSQL, so that looks take longer on a busy machine.
+const RELEASE_LOOKS: u32 = 5;
+/// Time limit for statements that neither sleep nor wait for a lock or a client.
+const WORK_WAIT: Duration = Duration::from_secs(20);
 /// Time limit for a query to sleep or to end.
 const SLEEP_WAIT: Duration = Duration::from_secs(20);
 
@@ -281,15 +284,17 @@ impl Play<'_, '_> {
     fn obstacle(&mut self, client: usize) -> Result<Option<(usize, Vec<Act>)>> {
         let pool = usize::try_from(self.program.pool)?;
         let mut sight = self.stage.sight()?;
+        let mut looks = 0;
         // A server whose state is being queried may turn out to be kept.
-        let settled = wait_until("released servers", RELEASE_WAIT, || {
+        wait_until("the end of all queries", WORK_WAIT, || {
             sight = self.stage.sight()?;
-            Ok(sight
-                .linked
-                .iter()
-                .all(|port| self.is_holder(*port, &sight.pinned)))
-        });
-        drop(settled);
+            let mut linked = sight.linked.iter();
+            if linked.all(|port| self.is_holder(*port, &sight.pinned)) {
+                return Ok(true);
+            }
+            looks += u32::from(!self.stage.is_working()?);
+            Ok(looks > RELEASE_LOOKS)
+        })?;
         let count = self.clients.len();
         let holders: Vec<usize> = (0..count)
             .filter(|other| self.user(*other) == self.user(client))

@@ -199,6 +199,16 @@ fn pooler(postgres: u16, pool: u32, workers: u32) -> Result<Pooler> {
 }
 
 impl Stage<'_> {
+    /// True if a server of Weir runs a statement that neither sleeps nor waits for a lock or for its client.
+    pub(crate) fn is_working(&mut self) -> Result<bool> {
+        let rows = self.subject.admin.query(
+            "select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
+             and backend_type = 'client backend' and state = 'active'
+             and (wait_event_type is null or wait_event_type not in ('Client', 'Lock', 'Timeout'))",
+        )?;
+        Ok(!rows.is_empty())
+    }
+
     /// Queries the pooler for the clients that have a server of this program's pool.
     pub(crate) fn sight(&mut self) -> Result<Sight> {
         let console = &mut self.pooler.console;
