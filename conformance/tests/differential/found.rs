@@ -372,6 +372,16 @@ pub(crate) const FOUND: &[(&str, &str)] = &[
         A asks names
         ",
     ),
+    (
+        "a Flush behind a Query of a client that listens",
+        "
+        pool 1 workers 2
+        client A user=postgres
+        A: listen n2
+        A> sync | query: set local statement_timeout to '1h' | flush | sync
+        A asks channels
+        ",
+    ),
 ];
 
 /// Programs that show a fault of Weir which is not fixed yet: name, text and fault. They are not run.

@@ -54,7 +54,7 @@ pub struct Server {
     pub(crate) status: TransactionStatus,
     /// True if nothing was sent since the last ReadyForQuery was read.
     pub(crate) synced: bool,
-    /// True if an extended-protocol message was sent and no Sync since.
+    /// True if a message of a batch was sent, and neither Sync nor Query since. A Flush begins no batch.
     pub(crate) needs_sync: bool,
     /// Number of bytes still to come of a server message that is passed on while it arrives.
     pub(crate) owed: u64,

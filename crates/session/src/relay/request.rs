@@ -378,7 +378,11 @@ impl<'i> Work<'_, '_, 'i, '_> {
             tag::QUERY if self.link.rules.refuse_simple_query => {
                 return Err(ClientFault::SimpleQuery);
             }
-            tag::QUERY => return Ok(self.query(message)),
+            tag::QUERY => {
+                let is_passed = self.query(message);
+                self.link.server.needs_sync &= !is_passed;
+                return Ok(is_passed);
+            }
             tag::BIND => return self.bind(message),
             tag::EXECUTE => self.execute(message)?,
             tag::SYNC => {
@@ -390,14 +394,11 @@ impl<'i> Work<'_, '_, 'i, '_> {
             tag::PARSE => return self.parse(message),
             tag::DESCRIBE => return self.describe(message),
             tag::CLOSE => return self.close(message),
-            tag::FLUSH => {
-                self.link.server.needs_sync = true;
-                self.pass(message, None);
-            }
-            tag::COPY_DATA => self.pass(message, None),
+            tag::FLUSH | tag::COPY_DATA => self.pass(message, None),
             tag::COPY_DONE | tag::COPY_FAIL => self.pass(message, Some(Kind::CopyEnd)),
             tag::FUNCTION_CALL => {
                 self.note_function(message);
+                self.link.server.needs_sync = false;
                 self.pass(message, Some(Kind::FunctionCall));
             }
             other => return Err(ClientFault::OutOfPlace(other)),

@@ -183,6 +183,16 @@ fn channels_are_listed_as_if_the_client_had_a_server_of_its_own() {
     );
     let again = world.ask(client, &say().run("s").sync());
     assert_eq!(again, "2 D(a) C(SELECT 1) Z(I)");
+    // Neither a Flush nor a Query without a Sync leaves a batch open on the server.
+    let unsynced = [
+        say().query("select 1").flush(),
+        say().parse("t", "select 1").query("select 1"),
+    ];
+    for messages in unsynced {
+        world.ask(client, &messages);
+        assert_eq!(world.ask(client, &say().sync()), "Z(I)");
+        assert_eq!(world.ask(client, &question), "T D(a) C(SELECT 1) Z(I)");
+    }
     // The server forgets the channels at once.
     let other = world.login();
     assert_eq!(world.ask(other, &question), "T C(SELECT 0) Z(I)");

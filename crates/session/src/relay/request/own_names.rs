@@ -438,6 +438,9 @@ mod tests {
         // A Sync would end the open batch.
         let told = sent(&mut client, &mut server, &[query("EXECUTE P(1)")]);
         assert_eq!(told, ["P p", "Q EXECUTE P(1)"]);
+        // The Query ends the batch, so the next one waits for its answer.
+        assert!(sent(&mut client, &mut server, &[query("execute p")]).is_empty());
+        while server.queue.pop().is_some() {}
         let told = sent(
             &mut client,
             &mut server,
