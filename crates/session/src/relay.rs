@@ -15,6 +15,7 @@ use crate::server::Server;
 use crate::statement::{Proven, Registry};
 
 mod alone;
+mod batch;
 mod failure;
 mod fencing;
 mod fresh;
@@ -25,6 +26,7 @@ pub(crate) mod request;
 mod shape;
 
 pub use alone::Lobby;
+pub use batch::{Batch, End, First};
 pub use fresh::wants_new;
 pub use idle::{Idle, Next, idle, says_goodbye};
 pub(crate) use reply::definitions::Definitions;

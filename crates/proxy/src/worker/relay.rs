@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use weir_pool::{Checkout, Moment};
 use weir_session::fault::Fault;
-use weir_session::relay::{self, Link, Lobby, Next, Replied};
+use weir_session::relay::{self, Batch, Link, Lobby, Next, Replied};
 use weir_session::splice::Splice;
 use weir_wire::backend::TransactionStatus;
 
@@ -71,12 +71,11 @@ impl<D: Driver> Worker<D> {
                 self.remove_client(id, Leaving::Orderly, "client close request");
                 input.len()
             }
-            Next::Lease => {
-                let rest = input.get(seen.consumed..).unwrap_or_default();
-                if let Some(taken) = self.listen_request(id, rest) {
+            Next::Lease(batch) => {
+                if let Some(taken) = self.listen_request(id, &batch) {
                     return seen.consumed + taken;
                 }
-                self.begin_request(id, rest);
+                self.begin_request(id, &batch);
                 self.check_out(id);
                 // The client is ended if no server can be had.
                 let Some(client) = self.clients.get(id) else {
@@ -93,21 +92,20 @@ impl<D: Driver> Worker<D> {
                     // The server is being checked for the client, who waits for that.
                     return seen.consumed;
                 }
-                let rest = input.get(seen.consumed..).unwrap_or_default();
-                seen.consumed + self.pass_requests(id, server, rest, true)
+                seen.consumed + self.pass_requests(id, server, batch.input, true)
             }
         }
     }
 
     /// Starts a client's request that needs a server.
     #[inline]
-    fn begin_request(&mut self, id: ClientId, input: &[u8]) {
+    fn begin_request(&mut self, id: ClientId, batch: &Batch<'_>) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
         client.request_at = self.now;
         if let Some(pool) = self.pools.must_get_mut(client.pool) {
-            relay::wants_new(&mut client.session, &mut pool.judge, pool.rules, input);
+            relay::wants_new(&mut client.session, &mut pool.judge, pool.rules, batch);
         }
     }
 
@@ -165,7 +163,7 @@ impl<D: Driver> Worker<D> {
             return false;
         };
         let is_role_doubtful = server.is_role_doubtful;
-        self.begin_request(id, input);
+        self.begin_request(id, &Batch::scan(input));
         let waits = is_role_doubtful || !self.meets(id, server_id) || self.is_due_to_others(id);
         if let Some(client) = self.clients.must_get_mut(id) {
             client.stalled |= waits;

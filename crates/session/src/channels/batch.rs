@@ -12,7 +12,7 @@ use weir_wire::frontend::{self, Kind, tag};
 
 use super::Request;
 use crate::client::{self, Client};
-use crate::relay::{Rules, STATEMENTS_MAX, StatePolicy};
+use crate::relay::{Batch, First, Rules, STATEMENTS_MAX, StatePolicy};
 use crate::statement::{Proven, Registry};
 use crate::unnamed;
 
@@ -57,18 +57,21 @@ enum Defined<'i> {
     Unnamed(&'i [u8], Arc<Effects>),
 }
 
-/// Checks if the input of a client without a server is a request to listen or to stop.
+/// Checks if the batch of a client without a server is a request to listen or to stop.
 #[must_use]
 pub fn request<'i>(
     client: &Client,
     judge: &mut Judge,
     rules: Rules,
-    input: &'i [u8],
+    batch: &Batch<'i>,
 ) -> Recognized<'i> {
-    let found = match input.first() {
+    let found = match (batch.first, batch.input.first()) {
         _ if rules.state != StatePolicy::Track => Err(Stop::Nothing),
-        Some(&tag::QUERY) if !rules.refuse_simple_query => query(judge, input),
-        Some(&(tag::PARSE | tag::BIND)) => batch(client, judge, rules, input),
+        (First::Query(text) | First::Parse(text), _) if !begins_with_verb(text) => {
+            Err(Stop::Nothing)
+        }
+        (First::Query(text), _) if !rules.refuse_simple_query => query(judge, batch, text),
+        (_, Some(&(tag::PARSE | tag::BIND))) => extended(client, judge, rules, batch.input),
         _ => Err(Stop::Nothing),
     };
     match found {
@@ -113,13 +116,10 @@ enum Stop {
     Nothing,
 }
 
-fn query<'i>(judge: &mut Judge, input: &'i [u8]) -> Result<Found<'i>, Stop> {
-    let frame = frame(input, Side::Frontend).ok().flatten();
-    let frame = frame.ok_or(Stop::Nothing)?;
-    let text = frontend::Query::parse(frame.body).ok();
-    let effects = judged(judge, text.ok_or(Stop::Nothing)?.sql)?;
+fn query<'i>(judge: &mut Judge, batch: &Batch<'_>, text: &[u8]) -> Result<Found<'i>, Stop> {
+    let effects = judged(judge, text)?;
     Ok(Found {
-        consumed: frame.raw.len(),
+        consumed: batch.len,
         requests: Request::all_of(&effects).ok_or(Stop::Nothing)?,
         before: Vec::new(),
         statement: Defined::Dropped,
@@ -148,7 +148,7 @@ impl<'i> Steps<'i> {
 }
 
 /// Parses `[Parse [Describe]] Bind [Describe] Execute Sync` of one statement.
-fn batch<'i>(
+fn extended<'i>(
     client: &Client,
     judge: &mut Judge,
     rules: Rules,
@@ -241,19 +241,20 @@ fn parsed<'i>(
     }))
 }
 
-/// Returns the effects of a text that may be LISTEN or UNLISTEN. The first word rules out nearly every other text
-/// without judging it.
-fn judged(judge: &mut Judge, sql: &[u8]) -> Result<Arc<Effects>, Stop> {
+/// True if a text may be LISTEN or UNLISTEN. Rules out nearly every other text without judging it.
+fn begins_with_verb(sql: &[u8]) -> bool {
     let start = sql.trim_ascii_start();
     let is_verb = |verb: &[u8]| {
         let word = start.get(..verb.len());
         word.is_some_and(|word| word.eq_ignore_ascii_case(verb))
     };
-    let may_be = is_verb(b"listen") || is_verb(b"unlisten");
-    if !may_be {
-        return Err(Stop::Nothing);
-    }
-    judge.effects(sql, true).ok_or(Stop::Nothing)
+    is_verb(b"listen") || is_verb(b"unlisten")
+}
+
+/// Returns the effects of a text that may be LISTEN or UNLISTEN.
+fn judged(judge: &mut Judge, sql: &[u8]) -> Result<Arc<Effects>, Stop> {
+    let text = Some(sql).filter(|sql| begins_with_verb(sql));
+    (text.and_then(|text| judge.effects(text, true))).ok_or(Stop::Nothing)
 }
 
 /// Returns the effects of a statement that the client has prepared.

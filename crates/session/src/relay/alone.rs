@@ -11,7 +11,7 @@ use std::sync::Arc;
 use weir_wire::frame::{Side, header};
 use weir_wire::frontend::{self, tag};
 
-use super::{Rules, STATEMENTS_MAX, STREAM_MIN, StatementCounts, reply};
+use super::{Batch, Rules, STATEMENTS_MAX, StatementCounts, reply};
 use crate::client::{Client, Parsed};
 use crate::expected::Kind;
 use crate::statement::{Proven, Registry};
@@ -35,28 +35,16 @@ pub struct Lobby<'a> {
     pub has_server: bool,
 }
 
-/// True if the input contains only Parse and Close of names, up to a Sync or to its end.
-///
-/// If requests for a server follow a Parse, the Parse goes to the server with them, which saves a separate write for
-/// it.
-pub(super) fn is_alone(rules: Rules, rest: &[u8]) -> bool {
-    let mut at = 0;
-    while rules.max_prepared > 0 && at <= STREAM_MIN {
-        let message = rest.get(at..).unwrap_or_default();
-        let Ok(Some(header)) = header(message, Side::Frontend) else {
-            return message.len() < HEAD;
-        };
-        let is_unnamed = header.tag == tag::PARSE && message.get(HEAD) == Some(&0);
-        match header.tag {
-            tag::PARSE | tag::CLOSE if !is_unnamed => at += header.total_len(),
-            tag::SYNC => return true,
-            _ => return false,
-        }
-    }
-    false
-}
-
 impl Lobby<'_> {
+    /// True if a batch contains only Parse and Close of names, so that it may be answered without a server.
+    ///
+    /// If requests for a server follow a Parse, the Parse goes to the server with them, which saves a separate write
+    /// for it.
+    #[inline]
+    pub(super) fn may_answer(&self, batch: &Batch<'_>) -> bool {
+        batch.only_prepares && self.rules.max_prepared > 0
+    }
+
     /// Answers the messages of such a batch, up to the Sync, an incomplete message, or a message that needs a server.
     /// Returns their length. A server would have the same state by then, so the rest can be sent to one.
     pub(super) fn answer(

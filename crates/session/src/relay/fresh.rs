@@ -3,10 +3,8 @@
 //! server.
 
 use weir_sql::Judge;
-use weir_wire::frame::{Side, frame};
-use weir_wire::frontend::{Parse, Query, tag};
 
-use super::{Rules, StatePolicy};
+use super::{Batch, Rules, StatePolicy};
 use crate::client::Client;
 
 /// Maximum length of a text that is examined; longer texts are never such statements.
@@ -20,20 +18,11 @@ const CALLS: [&[u8]; 4] = [
     b"set_config",
 ];
 
-/// Checks if the input of a client without a server begins with a statement that needs a new server. The client
+/// Checks if the batch of a client without a server begins with a statement that needs a new server. The client
 /// remembers the result for [`Client::wants_new_server`] until it gets a server. Returns true if it does.
-pub fn wants_new(client: &mut Client, judge: &mut Judge, rules: Rules, input: &[u8]) -> bool {
-    let frame = || frame(input, Side::Frontend).ok().flatten();
-    let text = match input.first() {
-        _ if rules.state == StatePolicy::Off => None,
-        Some(&tag::QUERY) => {
-            frame().and_then(|frame| Query::parse(frame.body).ok().map(|query| query.sql))
-        }
-        Some(&tag::PARSE) => {
-            frame().and_then(|frame| Parse::parse(frame.body).ok().map(|parse| parse.sql))
-        }
-        _ => None,
-    };
+#[inline]
+pub fn wants_new(client: &mut Client, judge: &mut Judge, rules: Rules, batch: &Batch<'_>) -> bool {
+    let text = batch.text().filter(|_| rules.state != StatePolicy::Off);
     client.wants_new = text.is_some_and(|text| {
         may_want_new(text) && (judge.effects(text, false)).is_some_and(|effects| effects.wants_new)
     });
@@ -94,9 +83,9 @@ mod tests {
         let (mut query, mut parse) = (Vec::new(), Vec::new());
         encode::query(&mut query, text.as_bytes()).unwrap();
         encode::parse(&mut parse, b"s", text.as_bytes(), &[0, 0]).unwrap();
-        let wants = wants_new(client, &mut judge, rules, &query);
+        let wants = wants_new(client, &mut judge, rules, &Batch::scan(&query));
         assert_eq!(
-            wants_new(client, &mut judge, rules, &parse),
+            wants_new(client, &mut judge, rules, &Batch::scan(&parse)),
             wants,
             "{text}"
         );
@@ -161,7 +150,7 @@ mod tests {
             &mut Client::default(),
             &mut judge,
             rules,
-            &query
+            &Batch::scan(&query)
         ));
     }
 

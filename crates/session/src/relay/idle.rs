@@ -5,28 +5,28 @@ use weir_wire::encode;
 use weir_wire::frame::{Side, header};
 use weir_wire::frontend::tag;
 
-use super::alone::{self, Lobby};
-use super::{ClientFault, STATEMENT_MAX, STREAM_MIN, StatementCounts, is_too_long};
+use super::alone::Lobby;
+use super::{Batch, ClientFault, STATEMENT_MAX, STREAM_MIN, StatementCounts, is_too_long};
 use crate::client::{Client, Refusing, Rest};
 
 /// Next step after the consumed bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum Next<'i> {
     /// Wait for more bytes.
     More,
-    /// A request needs a server, and enough of it has arrived to pass it on.
-    Lease,
+    /// This batch needs a server, and enough of its first message has arrived to pass it on.
+    Lease(Batch<'i>),
     /// The client sent Terminate.
     Terminate,
 }
 
 /// Result of [`idle`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Idle {
+pub struct Idle<'i> {
     /// Number of bytes consumed.
     pub consumed: usize,
     /// Next step for the rest.
-    pub next: Next,
+    pub next: Next<'i>,
     /// Counts of prepared-statement messages that needed no server.
     pub statements: StatementCounts,
 }
@@ -39,11 +39,11 @@ pub struct Idle {
 ///
 /// # Errors
 /// Fails on a message that PostgreSQL would not accept either.
-pub fn idle(
+pub fn idle<'i>(
     lobby: &mut Lobby<'_>,
-    input: &[u8],
+    input: &'i [u8],
     to_client: &mut Vec<u8>,
-) -> Result<Idle, ClientFault> {
+) -> Result<Idle<'i>, ClientFault> {
     let client = &mut *lobby.client;
     client.leave_own_names();
     let streamed = usize::try_from(client.owed)
@@ -92,13 +92,15 @@ pub fn idle(
                 }
                 seen.consumed += total;
             }
-            tag::PARSE | tag::CLOSE
-                if rest.len() >= total && alone::is_alone(lobby.rules, rest) =>
-            {
-                let answered = lobby.answer(rest, to_client, &mut seen.statements);
+            tag::PARSE | tag::CLOSE if rest.len() >= total => {
+                let batch = Batch::scan(rest);
+                let answered = match lobby.may_answer(&batch) {
+                    true => lobby.answer(rest, to_client, &mut seen.statements),
+                    false => 0,
+                };
                 seen.consumed += answered;
                 if answered == 0 {
-                    seen.next = Next::Lease;
+                    seen.next = Next::Lease(batch);
                     return Ok(seen);
                 }
             }
@@ -109,7 +111,11 @@ pub fn idle(
             | tag::CLOSE
             | tag::EXECUTE
             | tag::FUNCTION_CALL => {
-                return Ok(seen.of_request(header.tag, total, rest.len()));
+                // A slow sender holds no server (hazard COR-42).
+                if rest.len() >= total.min(needed(header.tag, total)) {
+                    seen.next = Next::Lease(Batch::scan(rest));
+                }
+                return Ok(seen);
             }
             other => return Err(ClientFault::OutOfPlace(other)),
         }
@@ -146,18 +152,7 @@ fn refuse(client: &mut Client, rest: &[u8], total: usize, to_client: &mut Vec<u8
     here
 }
 
-impl Idle {
-    /// Asks for a server if enough of the next request has arrived.
-    fn of_request(mut self, tag: u8, total: usize, have: usize) -> Self {
-        if have >= total.min(needed(tag, total)) {
-            self.next = Next::Lease;
-        }
-        self
-    }
-}
-
-/// Number of bytes of a message that must arrive before a server is asked for (hazard COR-42: a slow sender holds
-/// none).
+/// Number of bytes of a message that must arrive before a server is asked for.
 fn needed(tag: u8, total: usize) -> usize {
     match tag {
         tag::PARSE if total <= STATEMENT_MAX => total,
@@ -183,11 +178,29 @@ mod tests {
         sequences: SequencePolicy::Learn,
     };
 
+    /// [`Next`] without its batch.
+    #[derive(Debug, PartialEq, Eq)]
+    enum Then {
+        More,
+        Lease,
+        Terminate,
+    }
+
+    impl From<Next<'_>> for Then {
+        fn from(next: Next<'_>) -> Self {
+            match next {
+                Next::More => Self::More,
+                Next::Lease(_) => Self::Lease,
+                Next::Terminate => Self::Terminate,
+            }
+        }
+    }
+
     fn hear(
         client: &mut Client,
         input: &[u8],
         answer: &mut Vec<u8>,
-    ) -> Result<(usize, Next), ClientFault> {
+    ) -> Result<(usize, Then), ClientFault> {
         let mut lobby = Lobby {
             client,
             registry: &mut Registry::new(0, 1),
@@ -195,10 +208,10 @@ mod tests {
             rules: RULES,
             has_server: false,
         };
-        idle(&mut lobby, input, answer).map(|seen| (seen.consumed, seen.next))
+        idle(&mut lobby, input, answer).map(|seen| (seen.consumed, seen.next.into()))
     }
 
-    fn look(input: &[u8]) -> ((usize, Next), Vec<u8>) {
+    fn look(input: &[u8]) -> ((usize, Then), Vec<u8>) {
         let mut answer = Vec::new();
         let seen = hear(&mut Client::default(), input, &mut answer).unwrap();
         (seen, answer)
@@ -207,7 +220,7 @@ mod tests {
     #[test]
     fn cor_04_late_copy_messages_are_dropped_without_a_server() {
         let (seen, answer) = look(b"d\0\0\0\x05xc\0\0\0\x04f\0\0\0\x05\0");
-        assert_eq!(seen, (17, Next::More));
+        assert_eq!(seen, (17, Then::More));
         assert!(answer.is_empty());
     }
 
@@ -215,15 +228,15 @@ mod tests {
     fn a_late_copy_message_that_is_cut_is_dropped_as_it_comes() {
         let (mut client, mut answer) = (Client::default(), Vec::new());
         let first = hear(&mut client, b"d\0\0\0\x0axx", &mut answer).unwrap();
-        assert_eq!(first, (7, Next::More));
+        assert_eq!(first, (7, Then::More));
         let second = hear(&mut client, b"yyyyX\0\0\0\x04", &mut answer).unwrap();
-        assert_eq!(second, (4, Next::Terminate));
+        assert_eq!(second, (4, Then::Terminate));
     }
 
     #[test]
     fn a_sync_alone_is_answered_without_a_server() {
         let (seen, answer) = look(b"S\0\0\0\x04");
-        assert_eq!(seen, (5, Next::More));
+        assert_eq!(seen, (5, Then::More));
         assert_eq!(answer, b"Z\0\0\0\x05I");
     }
 
@@ -231,9 +244,9 @@ mod tests {
     fn cor_42_a_server_is_asked_for_only_when_the_message_is_complete() {
         let message = b"Q\0\0\0\x0dselect 1\0";
         for cut in 0..message.len() {
-            assert_eq!(look(&message[..cut]).0.1, Next::More, "at {cut}");
+            assert_eq!(look(&message[..cut]).0.1, Then::More, "at {cut}");
         }
-        assert_eq!(look(message).0, (0, Next::Lease));
+        assert_eq!(look(message).0, (0, Then::Lease));
     }
 
     #[test]
@@ -242,7 +255,7 @@ mod tests {
         client.refuse_batch(tag::PARSE);
         let batch = b"P\0\0\0\x08\0x\0\0B\0\0\0\x05xS\0\0\0\x04Q\0\0\0\x06x\0";
         let seen = hear(&mut client, batch, &mut answer).unwrap();
-        assert_eq!(seen, (20, Next::Lease));
+        assert_eq!(seen, (20, Then::Lease));
         assert_eq!(answer, b"Z\0\0\0\x05I");
     }
 
@@ -251,7 +264,7 @@ mod tests {
         let (mut client, mut answer) = (Client::default(), Vec::new());
         client.refuse_batch(tag::QUERY);
         let seen = hear(&mut client, b"Q\0\0\0\x06x\0Q\0\0\0\x06y\0", &mut answer).unwrap();
-        assert_eq!(seen, (7, Next::Lease));
+        assert_eq!(seen, (7, Then::Lease));
         assert_eq!(answer, b"Z\0\0\0\x05I");
     }
 
@@ -266,6 +279,6 @@ mod tests {
     fn a_long_message_needs_only_its_beginning() {
         let mut message = b"Q\0\x10\0\0".to_vec();
         message.resize(STREAM_MIN, b'x');
-        assert_eq!(look(&message).0.1, Next::Lease);
+        assert_eq!(look(&message).0.1, Then::Lease);
     }
 }

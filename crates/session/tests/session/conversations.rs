@@ -518,7 +518,7 @@ fn cor_28_no_cut_changes_anything() {
 
 #[test]
 fn cor_30_what_is_no_message_takes_no_server() {
-    let idle = |bytes: &[u8]| {
+    fn idle(bytes: &[u8]) -> Result<relay::Idle<'_>, ClientFault> {
         let mut lobby = Lobby {
             client: &mut Client::default(),
             registry: &mut Registry::new(0, 1),
@@ -527,7 +527,7 @@ fn cor_30_what_is_no_message_takes_no_server() {
             has_server: false,
         };
         relay::idle(&mut lobby, bytes, &mut Vec::new())
-    };
+    }
     let unknown = FrameError::UnknownTag {
         tag: b'?',
         side: Side::Frontend,

@@ -290,14 +290,14 @@ impl Pooler {
         };
         let seen = relay::idle(&mut lobby, &seat.input, &mut seat.got);
         let seen = seen.expect("clients of these tests send messages");
-        seat.input.drain(..seen.consumed);
-        match seen.next {
-            Next::More => {}
-            Next::Terminate => seat.closed = true,
-            Next::Lease => match self.free_server() {
+        let (consumed, needs_server) = (seen.consumed, matches!(seen.next, Next::Lease(_)));
+        seat.closed = seen.next == Next::Terminate;
+        seat.input.drain(..consumed);
+        if needs_server {
+            match self.free_server() {
                 Some(server) => self.grant(client, server),
                 None => self.waiting.push_back(client),
-            },
+            }
         }
     }
 

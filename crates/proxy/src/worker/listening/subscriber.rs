@@ -8,6 +8,7 @@ use weir_session::channels::{
     self, CHANNELS_MAX, Channel, Limits, Mail, Overflow, Recognized, Request, Seat, Subscriptions,
 };
 use weir_session::fault::Fault;
+use weir_session::relay::Batch;
 use weir_stats::Blame;
 use weir_wire::backend::{NotificationResponse, TransactionStatus};
 use weir_wire::encode;
@@ -111,10 +112,14 @@ impl Client {
 impl<D: Driver> Worker<D> {
     // --- requests ---
 
-    /// Takes a request to listen or unlisten from the input of a client without a server. Returns the number of bytes
+    /// Takes a request to listen or unlisten from a client without a server. Returns the number of bytes
     /// handled, or None if the input is something else and needs a server.
     #[inline]
-    pub(in super::super) fn listen_request(&mut self, id: ClientId, input: &[u8]) -> Option<usize> {
+    pub(in super::super) fn listen_request(
+        &mut self,
+        id: ClientId,
+        batch: &Batch<'_>,
+    ) -> Option<usize> {
         let client = self.clients.must_get_mut(id)?;
         if let Some(subscriber) = client.subscriber.as_deref_mut() {
             // The server that had to answer first may have died instead.
@@ -122,7 +127,7 @@ impl<D: Driver> Worker<D> {
         }
         let pool = self.pools.must_get_mut(client.pool)?;
         let rules = pool.rules;
-        let found = match channels::request(&client.session, &mut pool.judge, rules, input) {
+        let found = match channels::request(&client.session, &mut pool.judge, rules, batch) {
             Recognized::Nothing => return None,
             Recognized::More => None,
             Recognized::Request(found) => Some(found),
@@ -169,7 +174,8 @@ impl<D: Driver> Worker<D> {
         let Some(pool) = self.pools.must_get_mut(client.pool) else {
             return false;
         };
-        let found = channels::request(&client.session, &mut pool.judge, pool.rules, input);
+        let batch = Batch::scan(input);
+        let found = channels::request(&client.session, &mut pool.judge, pool.rules, &batch);
         let is_outside = self
             .servers
             .must_get(server_id)

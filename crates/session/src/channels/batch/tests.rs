@@ -28,7 +28,7 @@ fn judge() -> Judge {
 }
 
 fn look(input: &[u8]) -> Recognized<'_> {
-    request(&client().0, &mut judge(), RULES, input)
+    request(&client().0, &mut judge(), RULES, &Batch::scan(input))
 }
 
 fn one(requests: Vec<Request>) -> Request {
@@ -38,7 +38,7 @@ fn one(requests: Vec<Request>) -> Request {
 
 /// Recognizes a request and applies it to the client.
 fn take(client: &mut Client, registry: &mut Registry, batch: &[u8]) -> Option<(Request, Vec<u8>)> {
-    match request(client, &mut judge(), RULES, batch) {
+    match request(client, &mut judge(), RULES, &Batch::scan(batch)) {
         Recognized::Request(found) => {
             assert_eq!(found.consumed, batch.len());
             found.take(client, registry, &Arc::default());
@@ -186,7 +186,7 @@ fn the_rules_of_the_pool_hold() {
         say().parse("s", "listen a").run("s").sync(),
     ] {
         for rules in [rules, pins] {
-            let found = request(&client().0, &mut judge(), rules, &batch);
+            let found = request(&client().0, &mut judge(), rules, &Batch::scan(&batch));
             assert_eq!(found, Recognized::Nothing, "{batch:?}");
         }
     }
