@@ -54,6 +54,11 @@ pub struct Pam {
     directory: TempDir,
 }
 
+/// Complaint of pam_wrapper that has looked for a free directory name and finds it taken when it creates it.
+const RACE: &str = "Failed to create pam_wrapper config dir";
+/// Number of directory names that pam_wrapper tries.
+const WRAPPERS_MAX: usize = 36;
+
 impl Pam {
     /// Writes the services.
     ///
@@ -115,7 +120,13 @@ impl Pam {
     /// # Errors
     /// When the program fails.
     pub fn run(&self, program: &Path, arguments: &[&str]) -> Result<String> {
-        tools::run(Command::new(program).args(arguments).envs(self.env()))
+        let mut command = Command::new(program);
+        command.args(arguments).envs(self.env());
+        let is_race = |error: &anyhow::Error| error.to_string().contains(RACE);
+        // Of processes that begin at the same time, one takes the name, and the others find the next one free.
+        let lost = (0..WRAPPERS_MAX).map(|_| tools::run(&mut command));
+        let mut told = lost.skip_while(|outcome| outcome.as_ref().is_err_and(is_race));
+        told.next().context("every attempt met another process")?
     }
 }
 
