@@ -11,10 +11,8 @@ use weir_pool::Moment;
 use weir_session::client::Client as Session;
 use weir_session::statement::Registry;
 
-use crate::console::Shutdown;
 use crate::driver::{Completion, Driver, Owner};
 use crate::global::{Global, PoolName};
-use crate::handover::Link;
 use crate::mailbox::{Inbox, Message};
 
 mod access;
@@ -38,6 +36,7 @@ mod orders;
 mod peers;
 mod pooling;
 mod proof;
+mod questions;
 mod relay;
 mod release;
 mod roles;
@@ -55,7 +54,7 @@ mod welcome;
 pub(crate) use access::Answered;
 pub(crate) use broken::{Broken, Missing};
 use cancel::Canceller;
-use console::Gathering;
+use drain::Ending;
 pub(crate) use ids::{CancellerId, ClientId, ServerId};
 use ids::{PoolId, Slots};
 pub(crate) use keeping::Trials;
@@ -65,6 +64,7 @@ use measure::Errors;
 pub(crate) use measure::Retired;
 pub(crate) use moving::Arrival;
 pub(crate) use peers::Forward;
+use questions::Questions;
 pub(crate) use roles::Standing;
 use slots::{Client, Phase, Pool, Server};
 use timers::Timers;
@@ -109,24 +109,14 @@ pub(crate) struct Worker<D> {
     answers: Vec<u8>,
     /// Servers to be released after the current event.
     later: VecDeque<ServerId>,
-    gathering: HashMap<u64, Gathering>,
-    /// Orders from consoles on this worker that are not done.
-    pending: HashMap<u64, orders::Pending>,
-    /// Console client that has suspended everything.
-    suspender: Option<ClientId>,
+    questions: Questions,
     /// Time since which traffic is suspended (`SUSPEND`).
     suspended_since: Option<Moment>,
-    questions: u64,
     /// Errors sent to clients.
     errors: Errors,
     /// Turns of the event loop.
     turns: u64,
-    draining: Option<Shutdown>,
-    /// Start of the drain, if a shutdown and not an upgrade caused it.
-    draining_since: Option<Moment>,
-    /// Link to the process that takes over our clients.
-    moving: Option<Arc<Link>>,
-    finished: bool,
+    ending: Ending,
     /// Time before which no line about failing accepts is logged.
     quiet_until: Moment,
 }
@@ -159,17 +149,11 @@ impl<D: Driver> Worker<D> {
             to_client: Vec::new(),
             answers: Vec::new(),
             later: VecDeque::new(),
-            gathering: HashMap::new(),
-            pending: HashMap::new(),
-            suspender: None,
+            questions: Questions::default(),
             suspended_since: None,
-            questions: 0,
             errors: Errors::new(),
             turns: 0,
-            draining: None,
-            draining_since: None,
-            moving: None,
-            finished: false,
+            ending: Ending::default(),
             quiet_until: now,
         };
         worker.arm_stats();
@@ -183,7 +167,7 @@ impl<D: Driver> Worker<D> {
     /// If the operating system cannot wait for events any more.
     pub(crate) fn run(mut self) -> std::io::Result<()> {
         let mut buffer = vec![0; RECEIVE];
-        while !self.finished {
+        while !self.ending.is_over() {
             self.turn(&mut buffer)?;
         }
         if let Some(last) = self.global.last_figures.get(self.lane) {

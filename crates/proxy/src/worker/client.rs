@@ -34,7 +34,7 @@ impl<D: Driver> Worker<D> {
     /// Gives a connection that came in on a listener of this worker to the worker with the fewest clients.
     pub(super) fn accepted(&mut self, accepted: Accepted) {
         // The other workers may have ended.
-        let lane = match self.draining {
+        let lane = match self.ending.how() {
             None => self.global.least_loaded(self.lane),
             Some(_) => self.lane,
         };
@@ -103,7 +103,7 @@ impl<D: Driver> Worker<D> {
         self.arm_client(id, timeout.map(|timeout| self.now.plus(timeout)));
         if !is_welcome {
             self.fail_client(id, &Fault::TooManyClients("max_client_conn"));
-        } else if self.draining.is_some() && self.moving.is_none() && !is_unix {
+        } else if self.ending.has_begun() && self.ending.successor().is_none() && !is_unix {
             self.fail_client(id, &Fault::ShuttingDown);
         }
         Some(id)

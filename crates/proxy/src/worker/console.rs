@@ -32,7 +32,7 @@ pub(super) enum Purpose {
 
 /// An answer that waits for the other workers.
 pub(super) struct Gathering {
-    purpose: Purpose,
+    pub(super) purpose: Purpose,
     missing: usize,
     snapshot: Snapshot,
 }
@@ -68,7 +68,7 @@ impl<D: Driver> Worker<D> {
                 return input.len();
             };
             // A client that does not read its answers gets no more of them.
-            if client.blocked || self.owes_answer(id) {
+            if client.blocked || self.questions.owes_answer(id) {
                 return at;
             }
             let rest = input.get(at..).unwrap_or_default();
@@ -101,15 +101,6 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// True if a message of this client waits for its answer.
-    fn owes_answer(&self, id: ClientId) -> bool {
-        let is_its = |purpose: Purpose| matches!(purpose, Purpose::Client(client) if client == id);
-        self.gathering
-            .values()
-            .any(|gathering| is_its(gathering.purpose))
-            || self.is_ordering(id)
-    }
-
     fn console_step(&mut self, id: ClientId, step: Step) {
         let Some(client) = self.clients.must_get(id) else {
             return;
@@ -133,8 +124,7 @@ impl<D: Driver> Worker<D> {
 
     /// Asks all workers for their part of a snapshot.
     pub(super) fn gather(&mut self, purpose: Purpose) {
-        self.questions += 1;
-        let question = self.questions;
+        let question = self.questions.number();
         let snapshot = self.describe();
         let mut missing = 0;
         for lane in (0..self.global.lanes()).filter(|lane| *lane != self.lane) {
@@ -147,12 +137,12 @@ impl<D: Driver> Worker<D> {
             missing,
             snapshot,
         };
-        self.gathering.insert(question, gathering);
+        self.questions.gathering.insert(question, gathering);
         self.answer_if_complete(question);
     }
 
     pub(super) fn described(&mut self, question: u64, snapshot: Snapshot) {
-        let Some(gathering) = self.gathering.get_mut(&question) else {
+        let Some(gathering) = self.questions.gathering.get_mut(&question) else {
             return self.global.broken.report(Missing::State);
         };
         gathering.snapshot.merge(snapshot);
@@ -161,7 +151,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn answer_if_complete(&mut self, question: u64) {
-        let Entry::Occupied(gathering) = self.gathering.entry(question) else {
+        let Entry::Occupied(gathering) = self.questions.gathering.entry(question) else {
             return self.global.broken.report(Missing::State);
         };
         if gathering.get().missing > 0 {

@@ -1,8 +1,10 @@
 //! Stopping: no new clients are accepted, present clients may finish, and `drain_timeout` limits everything.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use weir_pool::Moment;
 use weir_session::fault::Fault;
 
 use super::Worker;
@@ -11,9 +13,69 @@ use super::slots::Phase;
 use super::timers::Timer;
 use crate::console::Shutdown;
 use crate::driver::Driver;
+use crate::handover::Link;
 
 /// Interval at which a draining worker without clients looks if others still need it.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// How far this worker is with ending.
+#[derive(Default)]
+pub(super) struct Ending {
+    /// Shutdown in progress; an upgrade is one that waits for clients.
+    how: Option<Shutdown>,
+    /// Start of the shutdown, unless an upgrade caused it.
+    since: Option<Moment>,
+    /// Link to the process that takes over the clients.
+    successor: Option<Arc<Link>>,
+    is_over: bool,
+}
+
+impl Ending {
+    /// Returns the shutdown in progress.
+    pub(super) fn how(&self) -> Option<Shutdown> {
+        self.how
+    }
+
+    /// True if a shutdown or an upgrade has begun.
+    pub(super) fn has_begun(&self) -> bool {
+        self.how.is_some()
+    }
+
+    /// Returns the start of the shutdown, unless an upgrade caused it.
+    pub(super) fn since(&self) -> Option<Moment> {
+        self.since
+    }
+
+    /// Returns the link to the process that takes over the clients.
+    pub(super) fn successor(&self) -> Option<&Arc<Link>> {
+        self.successor.as_ref()
+    }
+
+    /// True if the worker has ended all its connections.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Begins a shutdown or changes its kind. Returns true if none was in progress.
+    fn shut_down(&mut self, how: Shutdown, now: Moment) -> bool {
+        let begins = self.how.replace(how).is_none();
+        if begins {
+            self.since = Some(now);
+        }
+        begins
+    }
+
+    /// Begins to hand clients over to this process. Returns true if neither that nor a shutdown was in progress.
+    pub(super) fn hand_over(&mut self, successor: Arc<Link>) -> bool {
+        self.successor = Some(successor);
+        self.how.replace(Shutdown::WaitForClients).is_none()
+    }
+
+    /// Hands no more clients over: the link has failed.
+    pub(super) fn lose_successor(&mut self) {
+        self.successor = None;
+    }
+}
 
 impl<D: Driver> Worker<D> {
     pub(super) fn shut_down(&mut self, how: Shutdown) {
@@ -22,8 +84,7 @@ impl<D: Driver> Worker<D> {
             return self.stop_now();
         }
         self.driver.stop_accepting_tcp();
-        if self.draining.replace(how).is_none() {
-            self.draining_since = Some(self.now);
+        if self.ending.shut_down(how, self.now) {
             let limit = self.global.settled().settings.global.drain_timeout;
             self.timers.arm(self.now.plus(limit), Timer::Drain);
         }
@@ -38,7 +99,7 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a client that has nothing running, once clients are no longer waited for or its database is gone.
     pub(super) fn close_if_idle(&mut self, id: ClientId) {
-        if self.moving.is_some() {
+        if self.ending.successor().is_some() {
             return self.move_if_idle(id);
         }
         // An earlier step, such as the end of another client in a loop, may have ended this one.
@@ -50,7 +111,7 @@ impl<D: Driver> Worker<D> {
             .pools
             .get(client.pool)
             .is_some_and(|pool| pool.is_removed);
-        let fault = match self.draining {
+        let fault = match self.ending.how() {
             Some(Shutdown::WaitForServers) if client.ticket.is_some() => Fault::ServerShuttingDown,
             Some(Shutdown::WaitForServers) => Fault::ShuttingDown,
             _ if is_removed => Fault::DatabaseRemoved,
@@ -71,7 +132,7 @@ impl<D: Driver> Worker<D> {
 
     /// Ends all clients and servers at once.
     pub(super) fn stop_now(&mut self) {
-        self.draining = Some(Shutdown::Now);
+        self.ending.how = Some(Shutdown::Now);
         let ids: Vec<_> = self.clients.iter().map(|(id, _)| id).collect();
         for id in ids {
             // The end of a client also ends the connections of cancels for it.
@@ -86,12 +147,12 @@ impl<D: Driver> Worker<D> {
                 self.close_server(id, "pooler is shutting down");
             }
         }
-        self.finished = true;
+        self.ending.is_over = true;
     }
 
     /// Stops the worker if it is draining and its last client has left.
     pub(super) fn finish_if_drained(&mut self) {
-        if self.draining.is_none() || self.finished {
+        if !self.ending.has_begun() || self.ending.is_over() {
             return;
         }
         // Administrators on the console are not waited for.
@@ -117,6 +178,6 @@ impl<D: Driver> Worker<D> {
         let others = self.global.loads.iter().enumerate();
         let mut others = others.filter(|(lane, _)| *lane != self.lane);
         let have_clients = others.any(|(_, load)| load.load(Ordering::Relaxed) > 0);
-        self.lane == 0 && self.moving.is_none() && have_clients
+        self.lane == 0 && self.ending.successor().is_none() && have_clients
     }
 }

@@ -22,7 +22,6 @@ use super::server::REPORTED_MAX;
 use super::slots::{Client, Phase, Stage};
 use super::timers::Timer;
 use crate::clock;
-use crate::console::Shutdown;
 use crate::driver::Driver;
 use crate::global::{GlobalPool, lock};
 use crate::handover::{Link, LinkError, LinkMessage, Moved, Proofs};
@@ -45,8 +44,7 @@ impl<D: Driver> Worker<D> {
     /// nothing running, unless they leave before.
     pub(super) fn begin_moving(&mut self, link: Arc<Link>) {
         self.driver.stop_accepting();
-        self.moving = Some(link);
-        if self.draining.replace(Shutdown::WaitForClients).is_none() {
+        if self.ending.hand_over(link) {
             let limit = self.global.settled().settings.global.drain_timeout;
             self.timers.arm(self.now.plus(limit), Timer::Drain);
         }
@@ -70,7 +68,7 @@ impl<D: Driver> Worker<D> {
         }
         self.close_spare_servers();
         self.global.neighbour.tell();
-        if !self.clients.is_empty() && !self.finished {
+        if !self.clients.is_empty() && !self.ending.is_over() {
             self.timers.arm(self.now.plus(AGAIN), Timer::Moving);
         }
     }
@@ -99,7 +97,7 @@ impl<D: Driver> Worker<D> {
 
     /// Sends a client to the next process, if it has nothing running and no state that cannot move.
     pub(super) fn move_if_idle(&mut self, id: ClientId) {
-        let Some(link) = self.moving.clone() else {
+        let Some(link) = self.ending.successor().cloned() else {
             return;
         };
         let Some(moved) = self.portrait(id) else {
@@ -123,7 +121,7 @@ impl<D: Driver> Worker<D> {
             Err(LinkError::TooLong) => {}
             Err(error) => {
                 tracing::error!("clients cannot be moved to the next process: {error}");
-                self.moving = None;
+                self.ending.lose_successor();
             }
         }
     }

@@ -24,12 +24,12 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Order that is not done yet.
 pub(super) struct Pending {
-    client: ClientId,
-    until: Until,
+    pub(super) client: ClientId,
+    pub(super) until: Until,
 }
 
 /// Condition that an order waits for.
-enum Until {
+pub(super) enum Until {
     /// No server that has to be closed is left.
     Closed(Option<String>),
     /// No bytes are left to be sent.
@@ -44,7 +44,7 @@ enum Until {
 
 /// Need of an order that at least one worker finds something to do.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Found {
+pub(super) enum Found {
     /// Needed, and no worker has found anything yet.
     Nobody,
     /// Not needed, or a worker has found something.
@@ -55,12 +55,13 @@ impl<D: Driver> Worker<D> {
     /// Carries out an order of a console client.
     pub(super) fn perform(&mut self, client: ClientId, order: Order) {
         tracing::info!("{}", issued(&order));
-        self.questions += 1;
-        let question = self.questions;
+        let question = self.questions.number();
         match self.begin(question, order) {
             Ok(None) => self.answer_order(client, Ok(())),
             Ok(Some(until)) => {
-                self.pending.insert(question, Pending { client, until });
+                self.questions
+                    .pending
+                    .insert(question, Pending { client, until });
                 self.look_at(question);
             }
             Err(refusal) => self.answer_order(client, Err(refusal)),
@@ -182,7 +183,7 @@ impl<D: Driver> Worker<D> {
         if let Some(Pending {
             until: Until::Workers { missing, found },
             ..
-        }) = self.pending.get_mut(&question)
+        }) = self.questions.pending.get_mut(&question)
         {
             *missing = missing.saturating_sub(1);
             if has_found {
@@ -201,14 +202,14 @@ impl<D: Driver> Worker<D> {
 
     /// Checks the orders whose conditions no message reports.
     pub(super) fn look_at_orders(&mut self) {
-        let waiting: Vec<_> = self.pending.keys().copied().collect();
+        let waiting: Vec<_> = self.questions.pending.keys().copied().collect();
         waiting
             .into_iter()
             .for_each(|question| self.look_at(question));
     }
 
     fn look_at(&mut self, question: u64) {
-        let Some(pending) = self.pending.get(&question) else {
+        let Some(pending) = self.questions.pending.get(&question) else {
             return;
         };
         let outcome = match &pending.until {
@@ -232,9 +233,9 @@ impl<D: Driver> Worker<D> {
     }
 
     fn order_done(&mut self, question: u64, outcome: Result<(), Refusal>) {
-        if let Some(Pending { client, until, .. }) = self.pending.remove(&question) {
+        if let Some(Pending { client, until, .. }) = self.questions.pending.remove(&question) {
             if matches!(until, Until::Flushed) && outcome.is_ok() {
-                self.suspender = Some(client);
+                self.questions.suspended_by(client);
             }
             self.answer_order(client, outcome);
         }
@@ -244,15 +245,9 @@ impl<D: Driver> Worker<D> {
         self.answer_console(client, |conversation| conversation.performed(outcome));
     }
 
-    /// True if this console client waits for an order.
-    pub(super) fn is_ordering(&self, client: ClientId) -> bool {
-        let mut pending = self.pending.values();
-        pending.any(|pending| pending.client == client)
-    }
-
     /// Handles a cancel request for a console client.
     pub(super) fn cancel_order(&mut self, client: ClientId) {
-        if let Some(until) = self.take_order(client) {
+        if let Some(until) = self.questions.take_order(client) {
             self.take_back(until);
             self.answer_order(client, Err(Refusal::Cancelled));
         }
@@ -260,19 +255,12 @@ impl<D: Driver> Worker<D> {
 
     /// Takes back the waiting order of a console client that has left, and resumes what it has suspended.
     pub(super) fn console_left(&mut self, client: ClientId) {
-        if let Some(until) = self.take_order(client) {
+        if let Some(until) = self.questions.take_order(client) {
             self.take_back(until);
         }
-        if self.suspender.take_if(|by| *by == client).is_some() {
+        if self.questions.take_suspender(client) {
             self.take_back(Until::Flushed);
         }
-    }
-
-    fn take_order(&mut self, client: ClientId) -> Option<Until> {
-        let mut pending = self.pending.iter();
-        let is_its = |pending: &Pending| pending.client == client;
-        let question = *pending.find(|(_, pending)| is_its(pending))?.0;
-        self.pending.remove(&question).map(|pending| pending.until)
     }
 
     fn take_back(&mut self, until: Until) {

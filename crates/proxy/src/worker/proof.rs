@@ -318,7 +318,7 @@ impl<D: Driver> Worker<D> {
             return self.global.broken.report(Missing::State);
         };
         client.identity.incoming = None;
-        let is_late = is_late(self.draining_since, client.identity.connected_at);
+        let is_late = is_late(self.ending.since(), client.identity.connected_at);
         let secret = login.learnt_secret();
         match login.plan.take() {
             None if DATABASES.contains(&login.hello.database.as_str()) => {

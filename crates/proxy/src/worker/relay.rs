@@ -492,7 +492,7 @@ impl<D: Driver> Worker<D> {
         }
         self.deliver_cancel(id);
         self.after_hearing(id);
-        if self.draining.is_some() || self.has_removed {
+        if self.ending.has_begun() || self.has_removed {
             self.close_if_idle(id);
         }
         consumed

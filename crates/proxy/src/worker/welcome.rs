@@ -227,7 +227,7 @@ impl<D: Driver> Worker<D> {
             timer = pool.has_timeouts.then_some(self.now);
         }
         self.arm_client(id, timer);
-        if self.draining.is_some() {
+        if self.ending.has_begun() {
             self.close_if_idle(id);
         }
         self.take_input(id);

@@ -372,7 +372,7 @@ impl<D: Driver> Worker<D> {
             None => self.listen(seat.client.into(), waiting),
             Some(error) => self.answer_requests(seat.client.into(), waiting, Some(&error)),
         }
-        if self.draining.is_some() {
+        if self.ending.has_begun() {
             self.close_if_idle(seat.client.into());
         }
         // Input that the client has sent meanwhile.

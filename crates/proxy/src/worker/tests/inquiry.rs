@@ -444,7 +444,7 @@ fn a_shutdown_while_a_question_runs_is_bounded() {
             world.ask(client, &say().terminate());
         }
         world.advance(Duration::from_secs(20));
-        assert!(world.workers[0].finished, "{how:?}");
+        assert!(world.workers[0].ending.is_over(), "{how:?}");
         assert!(world.callers[client].is_closed(), "{how:?}");
         assert_eq!(world.live_servers(), 0, "{how:?}");
     }

@@ -312,7 +312,7 @@ fn draining_for_servers_lets_transactions_finish_and_ends_idle_clients() {
         last,
         "C(COMMIT) Z(I) E(FATAL 57P01 pooler is shutting down)"
     );
-    assert!(world.workers.iter().all(|worker| worker.finished));
+    assert!(world.workers.iter().all(|worker| worker.ending.is_over()));
     assert_eq!(world.live_servers(), 0);
 }
 
@@ -327,14 +327,14 @@ fn draining_for_clients_lets_them_stay_and_is_bounded_by_drain_timeout() {
             world.ask(client, &say().terminate());
         } else {
             world.advance(Duration::from_millis(4_900));
-            assert!(!world.workers.iter().all(|worker| worker.finished));
+            assert!(!world.workers.iter().all(|worker| worker.ending.is_over()));
             world.advance(Duration::from_millis(200));
             assert_eq!(
                 world.callers[client].heard(),
                 "E(FATAL 57P01 pooler is shutting down)"
             );
         }
-        assert!(world.workers.iter().all(|worker| worker.finished));
+        assert!(world.workers.iter().all(|worker| worker.ending.is_over()));
         assert_eq!(world.live_servers(), 0);
     }
 }

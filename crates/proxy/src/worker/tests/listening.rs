@@ -756,5 +756,5 @@ fn a_shutdown_ends_listening_clients_as_idle_ones() {
     );
     // The worker with the listening server checks again if other workers need it.
     world.advance(Duration::from_millis(20));
-    assert!(world.workers.iter().all(|worker| worker.finished));
+    assert!(world.workers.iter().all(|worker| worker.ending.is_over()));
 }

@@ -166,7 +166,7 @@ fn a_worker_without_clients_listens_for_those_of_others_until_they_leave() {
     let stops = world.ask(client, &say().query("UNLISTEN a").terminate());
     assert_eq!(stops, "C(UNLISTEN) Z(I)");
     world.advance(Duration::from_millis(100));
-    assert!(world.workers.iter().all(|worker| worker.finished));
+    assert!(world.workers.iter().all(|worker| worker.ending.is_over()));
 }
 
 #[test]

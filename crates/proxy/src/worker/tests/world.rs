@@ -425,7 +425,10 @@ impl World {
         let end = self.now().plus(time);
         loop {
             self.settle();
-            let deadlines = self.workers.iter().filter(|worker| !worker.finished);
+            let deadlines = self
+                .workers
+                .iter()
+                .filter(|worker| !worker.ending.is_over());
             let next = deadlines.filter_map(|worker| worker.timers.next()).min();
             let next = next.filter(|at| *at <= end).unwrap_or(end);
             self.hands.fetch_max(next.0, Ordering::Relaxed);
@@ -437,7 +440,11 @@ impl World {
 
     /// Runs one turn of a worker, and answers the connections that it asks for.
     pub(super) fn turn(&mut self, lane: usize) -> bool {
-        let Some(worker) = self.workers.get_mut(lane).filter(|worker| !worker.finished) else {
+        let Some(worker) = self
+            .workers
+            .get_mut(lane)
+            .filter(|worker| !worker.ending.is_over())
+        else {
             return false;
         };
         let due = worker

@@ -186,7 +186,7 @@ impl World {
         }
         for worker in self.workers[lanes..]
             .iter_mut()
-            .filter(|worker| worker.finished)
+            .filter(|worker| worker.ending.is_over())
         {
             worker.driver.leave_backlogs();
             moved = true;
@@ -194,7 +194,7 @@ impl World {
         let mut place = 0;
         self.workers.retain(|worker| {
             place += 1;
-            place <= lanes || !worker.finished
+            place <= lanes || !worker.ending.is_over()
         });
         if self.workers.len() == lanes {
             succession::part(&self.global);
