@@ -3,48 +3,45 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use lru::LruCache;
 use serde::{Deserialize, Serialize};
 use weir_auth::account_cache::{AccountCache, Clocks};
 use weir_auth::fetched::{self, FetchError};
 use weir_auth::kdf::ScramKeys;
 use weir_auth::login::Account;
 use weir_auth::scram::PassThrough;
-use weir_auth::secret::{Secret, ServerSecret};
+use weir_auth::secret::Secret;
 use weir_auth::stored::StoredSecret;
-use weir_auth::throttle::{Rules, Source, Throttle};
+use weir_auth::throttle::{Rules, Source};
 use weir_auth::userlist::UserList;
 use weir_config::{AuthLookup, PoolSettings, Settings, SizingMode};
 use weir_pool::{Moment, Policy, Quota, Shared};
 use weir_session::settings::{Reported, Settings as Asked};
 use weir_session::statement::Proven;
-use weir_stats::{Halts, LimitRow, Snapshot};
+use weir_stats::{LimitRow, Snapshot};
 
 use crate::clock::Clock;
 use crate::console::{Command, Console};
 use crate::hosts::Hosts;
 use crate::mailbox::Mailbox;
-use crate::neighbour::Neighbour;
-use crate::offload::{Kind, Offload};
 use crate::orders;
 use crate::postponed::Postponed;
 use crate::resolve::Resolver;
-use crate::running::Arrivals;
 use crate::settled::Settled;
 use crate::sizing::Sizing;
 use crate::worker::{Broken, ClientId, Retired, Standing, Trials};
 
 mod database;
+mod parts;
 mod purpose;
 mod shown;
 mod sizes;
 
 pub(crate) use database::DatabaseState;
+use parts::{Halting, Helpers, Limits, Secrets, Sources, Succession, Workers};
 pub(crate) use purpose::Purpose;
 pub(crate) use shown::{balance_name, mode_name};
 
@@ -194,64 +191,27 @@ pub(crate) struct Global {
     /// Lookups that failed where an entry had to exist.
     pub(crate) broken: Arc<Broken>,
     pub(crate) console: Arc<dyn Console>,
-    pub(crate) mailboxes: OnceLock<Vec<Mailbox>>,
-    /// Helpers that derive keys.
-    pub(crate) derivers: Offload,
-    /// Helpers that check passwords by LDAP or PAM.
-    pub(crate) directories: Offload,
-    /// Helpers for TLS handshakes.
-    pub(crate) handshakers: Offload,
-    /// Helpers that resolve names.
-    pub(crate) resolvers: Offload,
-    pub(crate) resolver: Resolver,
-    pub(crate) server_secret: ServerSecret,
     pub(crate) commands: crossbeam_channel::Sender<Command>,
     /// CPU time that each transaction wastes, to show that a benchmark would notice it.
     pub(crate) spin: Duration,
-    /// Number of clients, by worker.
-    pub(crate) loads: Vec<AtomicUsize>,
-    /// Number of the last `Pulse` that each worker has answered.
-    pub(crate) pulses: Vec<AtomicU64>,
-    /// Number of messages with notifications that each worker has not read yet.
-    pub(crate) unheard: Vec<AtomicUsize>,
-    pub(crate) clients: Arc<Quota>,
-    pub(crate) greeters: Arc<Quota>,
     /// Listening sockets of `metrics_listen`.
     pub(crate) monitors: Mutex<Vec<std::net::TcpListener>>,
-    /// Figures of each worker when it ended. Totals must not fall while other workers finish.
-    pub(crate) last_figures: Vec<OnceLock<Box<Snapshot>>>,
+    pub(crate) workers: Workers,
+    pub(crate) helpers: Helpers,
+    pub(crate) resolver: Resolver,
+    pub(crate) limits: Limits,
+    pub(crate) sources: Sources,
+    pub(crate) secrets: Secrets,
+    pub(crate) halting: Halting,
+    pub(crate) succession: Succession,
     settled: RwLock<Arc<Settled>>,
     ids: AtomicU64,
-    /// True if the process is about to stop and wants no new clients.
-    pub(crate) is_draining: AtomicBool,
-    /// Pauses, suspension and disabled databases, as ordered by the administrator.
-    pub(crate) halts: Mutex<Halts>,
-    /// Copy of `halts.suspended` that is cheap to read.
-    pub(crate) is_suspended: AtomicBool,
     /// Number of client transactions that have changed roles or defaults of sessions.
     pub(crate) role_changes: AtomicU64,
-    /// Number of connections of each worker with bytes left to send, while the pooler is suspended.
-    pub(crate) unsent: Vec<AtomicUsize>,
-    database_servers: Quotas,
-    database_clients: Quotas,
-    user_servers: Quotas,
-    user_clients: Quotas,
     hosts: Hosts,
     pools: Mutex<HashMap<PoolName, Arc<GlobalPool>>>,
-    /// Failed logins, by source (hazard SEC-67).
-    pub(crate) failures: Mutex<Throttle>,
-    /// Cancel requests sent on to peers, by source (hazard SEC-66).
-    cancels: Mutex<Throttle>,
-    pub(crate) neighbour: Neighbour,
-    pub(crate) arrivals: Arrivals,
-    /// Accounts from auth_query.
-    accounts: Mutex<AccountCache>,
     /// Clients by process number. Peers leave few numbers, so several clients may share one.
     cancellable: Mutex<HashMap<u32, Vec<Cancellable>>>,
-    /// Limits on connections to peers, by peer id.
-    peers: Quotas,
-    keys: Mutex<LruCache<[u8; 32], ScramKeys>>,
-    keys_name: [u8; 32],
 }
 
 /// Error: `max_pools` is reached.
@@ -276,47 +236,24 @@ impl Global {
         Ok(Self {
             clock: Clock::new(),
             console,
-            mailboxes: OnceLock::new(),
-            derivers: Offload::new("kdf", Kind::Computes)?,
-            directories: Offload::new("dir", Kind::Waits)?,
-            handshakers: Offload::new("tls", Kind::Computes)?,
-            resolvers: Offload::new("dns", Kind::Waits)?,
             resolver: Resolver::default(),
-            server_secret: ServerSecret::new(random()?),
             commands,
             spin: Duration::ZERO,
-            loads: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
-            pulses: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
-            unheard: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
-            clients: Arc::new(Quota::new(clients_max)),
             monitors: Mutex::default(),
-            last_figures: (0..lanes).map(|_| OnceLock::new()).collect(),
-            greeters: Arc::new(Quota::new(clients_max.saturating_add(GREETERS_MAX))),
             settled: RwLock::new(Arc::new(settled)),
             ids: AtomicU64::new(1),
             broken: Arc::default(),
-            is_draining: AtomicBool::new(false),
-            halts: Mutex::default(),
-            is_suspended: AtomicBool::new(false),
             role_changes: AtomicU64::new(0),
-            unsent: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
-            database_servers: Quotas::default(),
-            database_clients: Quotas::default(),
-            user_servers: Quotas::default(),
-            user_clients: Quotas::default(),
             hosts: Hosts::default(),
             pools: Mutex::default(),
-            failures: Mutex::new(Throttle::new(failures)),
-            cancels: Mutex::new(Throttle::new(cancels)),
-            neighbour: Neighbour::default(),
-            arrivals: Arrivals::default(),
-            accounts: Mutex::new(accounts),
             cancellable: Mutex::default(),
-            peers: Quotas::default(),
-            keys: Mutex::new(LruCache::new(
-                NonZeroUsize::new(KEYS_MAX).unwrap_or(NonZeroUsize::MIN),
-            )),
-            keys_name: random()?,
+            workers: Workers::new(lanes),
+            helpers: Helpers::start()?,
+            limits: Limits::new(clients_max),
+            sources: Sources::new(failures, cancels),
+            secrets: Secrets::new(accounts)?,
+            halting: Halting::default(),
+            succession: Succession::default(),
         })
     }
 
@@ -329,8 +266,9 @@ impl Global {
     pub(crate) fn settle(&self, settled: Arc<Settled>) {
         let global = &settled.settings.global;
         let clients_max = usize::try_from(global.max_client_conn).unwrap_or(usize::MAX);
-        self.clients.set_max(clients_max);
-        self.greeters
+        self.limits.clients.set_max(clients_max);
+        self.limits
+            .greeters
             .set_max(clients_max.saturating_add(GREETERS_MAX));
         let logins_max = usize::try_from(global.server_connect_concurrency).unwrap_or(usize::MAX);
         self.hosts.set_logins_max(logins_max);
@@ -346,11 +284,11 @@ impl Global {
                 self.settle_sizing(pool);
             }
         }
-        lock(&self.failures).set_rules(failure_rules(&settled.settings));
-        lock(&self.cancels).set_rules(cancel_rules(&settled.settings));
+        lock(&self.sources.failures).set_rules(failure_rules(&settled.settings));
+        lock(&self.sources.cancels).set_rules(cancel_rules(&settled.settings));
         // A new cache: accounts belong to the configuration whose query found them.
         let ttl = global.auth_query_cache_ttl.unwrap_or_default();
-        *lock(&self.accounts) = AccountCache::new(ACCOUNTS_MAX, ttl);
+        *lock(&self.secrets.accounts) = AccountCache::new(ACCOUNTS_MAX, ttl);
         *self.settled.write().unwrap_or_else(PoisonError::into_inner) = settled;
     }
 
@@ -360,17 +298,21 @@ impl Global {
     }
 
     pub(crate) fn mailbox(&self, lane: usize) -> Option<&Mailbox> {
-        self.mailboxes.get().and_then(|boxes| boxes.get(lane))
+        self.workers
+            .mailboxes
+            .get()
+            .and_then(|boxes| boxes.get(lane))
     }
 
     pub(crate) fn lanes(&self) -> usize {
-        self.loads.len()
+        self.workers.loads.len()
     }
 
     /// Returns the worker with the fewest clients; `own` on a tie.
     pub(crate) fn least_loaded(&self, own: usize) -> usize {
         let load = |lane: &usize| {
-            self.loads
+            self.workers
+                .loads
                 .get(*lane)
                 .map_or(usize::MAX, |n| n.load(Ordering::Relaxed))
         };
@@ -380,7 +322,7 @@ impl Global {
 
     /// Tells every worker that a place was released, for which a waiter may be waiting.
     pub(crate) fn wake_all(&self) {
-        for mailbox in self.mailboxes.get().into_iter().flatten() {
+        for mailbox in self.workers.mailboxes.get().into_iter().flatten() {
             mailbox.retry();
         }
     }
@@ -395,22 +337,30 @@ impl Global {
     ) -> (Arc<Quota>, Arc<Quota>) {
         (
             quota(
-                &self.database_clients,
+                &self.limits.database_clients,
                 &pool.database,
                 pool.max_db_client_connections,
             ),
-            quota(&self.user_clients, user, pool.max_user_client_connections),
+            quota(
+                &self.limits.user_clients,
+                user,
+                pool.max_user_client_connections,
+            ),
         )
     }
 
     fn quotas_of(&self, pool: &PoolSettings) -> (Arc<Quota>, Arc<Quota>) {
         (
             quota(
-                &self.database_servers,
+                &self.limits.database_servers,
                 &pool.database,
                 pool.max_db_connections,
             ),
-            quota(&self.user_servers, &pool.user, pool.max_user_connections),
+            quota(
+                &self.limits.user_servers,
+                &pool.user,
+                pool.max_user_connections,
+            ),
         )
     }
 
@@ -485,7 +435,7 @@ impl Global {
         let gate = self.hosts.gate(host, logins_max);
         let policy = policy(&settings, &settled.settings);
         let shared = Arc::new(Shared::new(&policy, self.lanes(), database, user, gate));
-        shared.set_paused(orders::is_paused(&lock(&self.halts), &name.0));
+        shared.set_paused(orders::is_paused(&lock(&self.halting.halts), &name.0));
         let pool = Arc::new(GlobalPool {
             database: Arc::clone(&name.0),
             user: Arc::clone(&name.1),
@@ -549,17 +499,17 @@ impl Global {
         add(
             "max_client_conn",
             "",
-            self.clients.used(),
-            self.clients.max(),
+            self.limits.clients.used(),
+            self.limits.clients.max(),
         );
         let pools_max = self.settled().settings.global.max_pools;
         let pools_max = usize::try_from(pools_max).unwrap_or(usize::MAX);
         add("max_pools", "", lock(&self.pools).len(), pools_max);
         let tables = [
-            ("max_db_connections", &self.database_servers),
-            ("max_db_client_connections", &self.database_clients),
-            ("max_user_connections", &self.user_servers),
-            ("max_user_client_connections", &self.user_clients),
+            ("max_db_connections", &self.limits.database_servers),
+            ("max_db_client_connections", &self.limits.database_clients),
+            ("max_user_connections", &self.limits.user_servers),
+            ("max_user_client_connections", &self.limits.user_clients),
         ];
         for (name, quotas) in tables {
             for (scope, quota) in lock(quotas).iter() {
@@ -617,12 +567,14 @@ impl Global {
 
     /// Returns the limit on connections to a peer; 0 = none.
     pub(crate) fn peer_quota(&self, peer_id: u32, max: u32) -> Arc<Quota> {
-        quota(&self.peers, &peer_id.to_string(), max)
+        quota(&self.limits.peers, &peer_id.to_string(), max)
     }
 
     /// True if one more cancel request from `source` may be sent on to a peer.
     pub(crate) fn grants_forward(&self, source: Source, now: Moment) -> bool {
-        lock(&self.cancels).take(source, since_start(now)).is_ok()
+        lock(&self.sources.cancels)
+            .take(source, since_start(now))
+            .is_ok()
     }
 
     // --- accounts ---
@@ -635,7 +587,7 @@ impl Global {
         now: Moment,
     ) -> Option<Account> {
         let name = account_name(lookup);
-        lock(&self.accounts).get(name.as_bytes(), user.as_bytes(), clocks(now))
+        lock(&self.secrets.accounts).get(name.as_bytes(), user.as_bytes(), clocks(now))
     }
 
     /// Builds the account of a user from rows of auth_query, and caches it. Fails if the rows cannot be used.
@@ -654,26 +606,26 @@ impl Global {
         let rows = rows.iter().map(Vec::as_slice);
         let fetched = fetched::account(user.as_bytes(), rows, clocks.wall)?;
         let name = account_name(lookup);
-        lock(&self.accounts).insert(name.as_bytes(), user.as_bytes(), &fetched, clocks);
+        lock(&self.secrets.accounts).insert(name.as_bytes(), user.as_bytes(), &fetched, clocks);
         Ok(fetched.account)
     }
 
     /// Drops a cached account: a login with it has failed, so the secret may have been changed.
     pub(crate) fn forget_account(&self, lookup: &AuthLookup, user: &str) {
         let name = account_name(lookup);
-        lock(&self.accounts).forget(name.as_bytes(), user.as_bytes());
+        lock(&self.secrets.accounts).forget(name.as_bytes(), user.as_bytes());
     }
 
     // --- derived keys ---
 
     pub(crate) fn cached_keys(&self, request: &weir_auth::kdf::KdfRequest) -> Option<ScramKeys> {
-        let name = request.cache_key(&self.keys_name)?;
-        lock(&self.keys).get(&name).cloned()
+        let name = request.cache_key(&self.secrets.keys_name)?;
+        lock(&self.secrets.keys).get(&name).cloned()
     }
 
     pub(crate) fn cache_keys(&self, request: &weir_auth::kdf::KdfRequest, keys: &ScramKeys) {
-        if let Some(name) = request.cache_key(&self.keys_name) {
-            lock(&self.keys).put(name, keys.clone());
+        if let Some(name) = request.cache_key(&self.secrets.keys_name) {
+            lock(&self.secrets.keys).put(name, keys.clone());
         }
     }
 }

@@ -187,7 +187,7 @@ impl Desk {
 
     /// Succeeds if the process accepts clients and can serve them.
     fn readiness(&self) -> Result<(), String> {
-        if self.global.is_draining.load(Ordering::SeqCst) {
+        if self.global.halting.is_draining.load(Ordering::SeqCst) {
             return Err("draining".to_owned());
         }
         self.figures()?;
@@ -228,7 +228,7 @@ fn collect(global: &Global) -> Result<Snapshot, String> {
         parts.push(*part);
     }
     // During a shutdown, workers end one after another.
-    for (lane, last) in global.last_figures.iter().enumerate() {
+    for (lane, last) in global.workers.last_figures.iter().enumerate() {
         let has_answered = |part: &Snapshot| part.workers.iter().any(|row| row.worker == lane);
         if let Some(last) = last.get().filter(|_| !parts.iter().any(has_answered)) {
             parts.push(Snapshot::clone(last));

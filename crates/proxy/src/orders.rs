@@ -157,7 +157,7 @@ impl Global {
     /// Performs `PAUSE`, and the first half of `KILL` (`verb`).
     pub(crate) fn pause(&self, database: Option<&str>, verb: &'static str) -> Result<(), Refusal> {
         let known = database.map(|name| self.known_database(name, verb));
-        let mut halts = lock(&self.halts);
+        let mut halts = lock(&self.halting.halts);
         match known.transpose()? {
             Some(name) => drop(halts.paused.insert(name)),
             None if halts.all || halts.suspended => return Err(Refusal::AlreadyPaused),
@@ -170,7 +170,7 @@ impl Global {
 
     /// Performs `SUSPEND`.
     pub(crate) fn suspend(&self) -> Result<(), Refusal> {
-        let mut halts = lock(&self.halts);
+        let mut halts = lock(&self.halting.halts);
         if halts.all || halts.suspended {
             return Err(Refusal::AlreadyPaused);
         }
@@ -181,16 +181,16 @@ impl Global {
             return Err(Refusal::PausedDatabases);
         }
         halts.suspended = true;
-        for unsent in &self.unsent {
+        for unsent in &self.workers.unsent {
             unsent.store(NOT_LOOKED, Ordering::SeqCst);
         }
-        self.is_suspended.store(true, Ordering::SeqCst);
+        self.halting.is_suspended.store(true, Ordering::SeqCst);
         Ok(())
     }
 
     /// Performs `RESUME`. As in PgBouncer, the pause of one database and the pause of all are resumed separately.
     pub(crate) fn resume(&self, database: Option<&str>) -> Result<(), Refusal> {
-        let mut halts = lock(&self.halts);
+        let mut halts = lock(&self.halting.halts);
         match database {
             Some(name) if !halts.paused.remove(name) => {
                 drop(halts);
@@ -201,7 +201,7 @@ impl Global {
             None if !halts.all && !halts.suspended => return Err(Refusal::NothingPaused),
             None => {
                 (halts.all, halts.suspended) = (false, false);
-                self.is_suspended.store(false, Ordering::SeqCst);
+                self.halting.is_suspended.store(false, Ordering::SeqCst);
             }
         }
         self.apply(&halts);
@@ -212,7 +212,7 @@ impl Global {
     pub(crate) fn set_disabled(&self, database: &str, is_disabled: bool) -> Result<(), Refusal> {
         let verb = if is_disabled { "disable" } else { "enable" };
         let name = self.known_database(database, verb)?;
-        let mut halts = lock(&self.halts);
+        let mut halts = lock(&self.halting.halts);
         if is_disabled {
             halts.disabled.insert(name);
         } else {
@@ -229,7 +229,7 @@ impl Global {
 
     /// True if a `SUSPEND` is complete: nothing is left to be sent.
     pub(crate) fn is_flushed(&self) -> bool {
-        let mut unsent = self.unsent.iter();
+        let mut unsent = self.workers.unsent.iter();
         unsent.all(|unsent| unsent.load(Ordering::SeqCst) == FLUSHED)
     }
 
@@ -241,16 +241,16 @@ impl Global {
 
     /// True if a `PAUSE` of this database, or of all, still holds.
     pub(crate) fn is_paused(&self, database: Option<&str>) -> bool {
-        let halts = lock(&self.halts);
+        let halts = lock(&self.halting.halts);
         database.map_or(halts.all, |name| halts.paused.contains(name))
     }
 
     pub(crate) fn is_disabled(&self, database: &str) -> bool {
-        lock(&self.halts).disabled.contains(database)
+        lock(&self.halting.halts).disabled.contains(database)
     }
 
     pub(crate) fn halts(&self) -> Halts {
-        lock(&self.halts).clone()
+        lock(&self.halting.halts).clone()
     }
 
     /// Returns the name if it is a known database; `*` may provide for one that no client has used yet.
@@ -279,7 +279,7 @@ impl Global {
     }
 
     fn is_stopping(&self) -> bool {
-        self.is_draining.load(Ordering::SeqCst)
+        self.halting.is_draining.load(Ordering::SeqCst)
     }
 }
 

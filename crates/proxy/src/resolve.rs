@@ -120,5 +120,5 @@ pub(crate) fn resolve_then(
         shared.resolver.keep(name, addresses.clone(), ttl, now);
         answer(addresses);
     };
-    global.resolvers.run(job).is_ok()
+    global.helpers.resolvers.run(job).is_ok()
 }

@@ -83,7 +83,7 @@ pub fn start(
         parts.push((driver, inbox));
     }
     // The only place that sets it.
-    let _ = global.mailboxes.set(mailboxes);
+    let _ = global.workers.mailboxes.set(mailboxes);
     let mut workers = Vec::new();
     for (lane, (driver, inbox)) in parts.into_iter().enumerate() {
         let worker = Worker::new(lane, Arc::clone(&global), driver, inbox);
@@ -112,7 +112,10 @@ impl Running {
     pub fn shutdown(&self, how: Shutdown) {
         // Closes the sockets: no client may wait where none is accepted.
         drop(std::mem::take(&mut *lock(&self.offered)));
-        self.global.is_draining.store(true, Ordering::SeqCst);
+        self.global
+            .halting
+            .is_draining
+            .store(true, Ordering::SeqCst);
         self.tell_all(|| Message::Shutdown(how));
     }
 
@@ -174,10 +177,10 @@ impl Running {
     /// True if every worker has answered since the last call; then all are asked again. A worker that hangs never
     /// answers.
     pub fn beats(&mut self) -> bool {
-        let all = all_answered(&self.global.pulses, self.pulse);
+        let all = all_answered(&self.global.workers.pulses, self.pulse);
         if all {
             self.pulse += 1;
-            for mailbox in self.global.mailboxes.get().into_iter().flatten() {
+            for mailbox in self.global.workers.mailboxes.get().into_iter().flatten() {
                 // The mailbox of a worker that hangs may be full; the pulse then stays unanswered.
                 drop(mailbox.send(Message::Pulse(self.pulse)));
             }
@@ -187,7 +190,7 @@ impl Running {
 
     /// Number of connected clients.
     pub fn clients(&self) -> usize {
-        let loads = self.global.loads.iter();
+        let loads = self.global.workers.loads.iter();
         loads.map(|load| load.load(Ordering::Relaxed)).sum()
     }
 
@@ -211,7 +214,7 @@ impl Running {
     }
 
     fn tell_all(&self, message: impl Fn() -> Message) {
-        for mailbox in self.global.mailboxes.get().into_iter().flatten() {
+        for mailbox in self.global.workers.mailboxes.get().into_iter().flatten() {
             mailbox.send_waiting(message());
         }
     }

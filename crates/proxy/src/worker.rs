@@ -170,7 +170,7 @@ impl<D: Driver> Worker<D> {
         while !self.ending.is_over() {
             self.turn(&mut buffer)?;
         }
-        if let Some(last) = self.global.last_figures.get(self.lane) {
+        if let Some(last) = self.global.workers.last_figures.get(self.lane) {
             // Set here and nowhere else.
             let _ = last.set(Box::new(self.measure()));
         }

@@ -145,7 +145,7 @@ fn resolved(global: &Global, name: &str, share: Duration) -> io::Result<IpAddr> 
         drop(sender.try_send(found.map(|mut found| found.next().map(|address| address.ip()))));
     };
     let busy = |_| io::Error::other("too many names are being resolved");
-    global.resolvers.run(job).map_err(busy)?;
+    global.helpers.resolvers.run(job).map_err(busy)?;
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     let found = answer.recv_timeout(share).map_err(late)??;
     found.ok_or_else(|| io::Error::other("the name has no address"))

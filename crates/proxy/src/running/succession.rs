@@ -64,7 +64,7 @@ impl Running {
         }
         drop(offered);
         let link = Arc::new(link);
-        self.global.neighbour.meet(Arc::clone(&link));
+        self.global.succession.neighbour.meet(Arc::clone(&link));
         self.tell_all(|| Message::HandOver(Arc::clone(&link)));
         self.watch(link, |_| {});
     }
@@ -72,7 +72,7 @@ impl Running {
     /// Takes the clients of the predecessor as they arrive; `over` is called when that process has ended.
     pub fn take_over(&self, link: Link, over: impl FnOnce(Succeeded) + Send + 'static) {
         let link = Arc::new(link);
-        self.global.neighbour.meet(Arc::clone(&link));
+        self.global.succession.neighbour.meet(Arc::clone(&link));
         self.watch(link, over);
     }
 
@@ -86,7 +86,7 @@ impl Running {
                 }
                 part(&global);
                 wait_for_workers(&global);
-                let arrivals = &global.arrivals;
+                let arrivals = &global.succession.arrivals;
                 over(Succeeded {
                     moved: arrivals.count.load(Ordering::Relaxed),
                     longest_pause: Duration::from_micros(
@@ -102,7 +102,7 @@ impl Running {
 
 /// Waits until the workers have processed every client that was handed to them.
 fn wait_for_workers(global: &Global) {
-    let mailboxes = global.mailboxes.get().map_or(&[][..], |all| all);
+    let mailboxes = global.workers.mailboxes.get().map_or(&[][..], |all| all);
     let (passed, answers) = bounded(mailboxes.len());
     for mailbox in mailboxes {
         mailbox.send_waiting(Message::Barrier(passed.clone()));
@@ -129,7 +129,7 @@ pub(crate) fn cancel(global: &Global, pid: u32, key: &[u8], asker: Place) {
     let place = global.cancellable(pid, key);
     let mailbox = place.and_then(|place| Some((place, global.mailbox(place.lane)?)));
     let Some((place, mailbox)) = mailbox else {
-        return global.neighbour.cancel_over(asker);
+        return global.succession.neighbour.cancel_over(asker);
     };
     mailbox.send_waiting(Message::Cancel {
         client: place.client,
@@ -139,14 +139,14 @@ pub(crate) fn cancel(global: &Global, pid: u32, key: &[u8], asker: Place) {
 
 /// Closes the connection of a cancel request that the other process has finished.
 pub(crate) fn cancel_over(global: &Global, asker: Place) {
-    if global.neighbour.is_over(asker) {
+    if global.succession.neighbour.is_over(asker) {
         close_asker(global, asker);
     }
 }
 
 /// Closes the connections of all cancel requests that the ended process had.
 pub(crate) fn part(global: &Global) {
-    for asker in global.neighbour.part() {
+    for asker in global.succession.neighbour.part() {
         close_asker(global, asker);
     }
 }
@@ -164,7 +164,7 @@ fn arrive(global: &Global, moved: Box<Moved>, socket: OwnedFd) {
         _ => Socket::Tcp(TcpStream::from_std(socket.into())),
     };
     let lane = global.least_loaded(0);
-    if let Some(load) = global.loads.get(lane) {
+    if let Some(load) = global.workers.loads.get(lane) {
         load.fetch_add(1, Ordering::Relaxed);
     }
     let stream = socket.into();

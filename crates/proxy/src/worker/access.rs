@@ -451,7 +451,7 @@ impl<D: Driver> Worker<D> {
                 mailbox.send_waiting(Message::Learnt { asker, answered });
             }
         };
-        if self.global.resolvers.run(job).is_err() {
+        if self.global.helpers.resolvers.run(job).is_err() {
             self.fail_overloaded(id);
         }
     }
@@ -582,7 +582,7 @@ impl<D: Driver> Worker<D> {
                 mailbox.send_waiting(Message::Learnt { asker, answered });
             }
         };
-        if self.global.directories.run(job).is_err() {
+        if self.global.helpers.directories.run(job).is_err() {
             self.fail_overloaded(id);
         }
     }

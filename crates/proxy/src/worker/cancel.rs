@@ -410,7 +410,9 @@ impl<D: Driver> Worker<D> {
             Some(CancelAsker::Here(id)) if self.clients.contains(id) => {
                 self.remove_client(id, Leaving::Orderly, "cancel request");
             }
-            Some(CancelAsker::Neighbour(place)) => self.global.neighbour.cancel_over(place),
+            Some(CancelAsker::Neighbour(place)) => {
+                self.global.succession.neighbour.cancel_over(place)
+            }
             Some(CancelAsker::Here(_)) | None => {}
         }
     }
@@ -428,7 +430,7 @@ impl<D: Driver> Worker<D> {
     /// Adopts the connection of a cancel request that came in on another worker. It is only held until the cancel is
     /// over.
     fn adopt_asker(&mut self, stream: Stream) -> Option<CancelAsker> {
-        if let Some(load) = self.global.loads.get(self.lane) {
+        if let Some(load) = self.global.workers.loads.get(self.lane) {
             load.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }
         let id = self.welcome_socket(Accepted {

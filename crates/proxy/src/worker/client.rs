@@ -38,7 +38,7 @@ impl<D: Driver> Worker<D> {
             None => self.global.least_loaded(self.lane),
             Some(_) => self.lane,
         };
-        if let Some(load) = self.global.loads.get(lane) {
+        if let Some(load) = self.global.workers.loads.get(lane) {
             load.fetch_add(1, Ordering::Relaxed);
         }
         if lane == self.lane {
@@ -54,7 +54,10 @@ impl<D: Driver> Worker<D> {
     }
 
     fn move_load(&self, from: usize, to: usize) {
-        if let (Some(from), Some(to)) = (self.global.loads.get(from), self.global.loads.get(to)) {
+        if let (Some(from), Some(to)) = (
+            self.global.workers.loads.get(from),
+            self.global.workers.loads.get(to),
+        ) {
             from.fetch_sub(1, Ordering::Relaxed);
             to.fetch_add(1, Ordering::Relaxed);
         }
@@ -62,7 +65,7 @@ impl<D: Driver> Worker<D> {
 
     /// Adds a connection for this worker, already counted in its load. The client may have been ended at once.
     pub(super) fn welcome_socket(&mut self, accepted: Accepted) -> Option<ClientId> {
-        let greeter = self.global.greeters.try_enter();
+        let greeter = self.global.limits.greeters.try_enter();
         let number = self.global.next_id();
         let is_unix = accepted.remote.address == "unix";
         let opening = match self.global.settled().transport.listener() {
@@ -110,7 +113,7 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(super) fn lower_load(&self) {
-        if let Some(load) = self.global.loads.get(self.lane) {
+        if let Some(load) = self.global.workers.loads.get(self.lane) {
             load.fetch_sub(1, Ordering::Relaxed);
         }
     }

@@ -175,7 +175,7 @@ impl<D: Driver> Worker<D> {
 
     /// True if this worker has to stay until clients on other workers have ended: lane 0 accepts administrators.
     fn is_last_to_go(&self) -> bool {
-        let others = self.global.loads.iter().enumerate();
+        let others = self.global.workers.loads.iter().enumerate();
         let mut others = others.filter(|(lane, _)| *lane != self.lane);
         let have_clients = others.any(|(_, load)| load.load(Ordering::Relaxed) > 0);
         self.lane == 0 && self.ending.successor().is_none() && have_clients

@@ -122,7 +122,7 @@ impl<D: Driver> Worker<D> {
     /// Handles a client's start-up packet.
     fn hello(&mut self, id: ClientId, hello: Hello) {
         let settled = self.global.settled();
-        let guard = self.global.clients.try_enter();
+        let guard = self.global.limits.clients.try_enter();
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
@@ -247,7 +247,12 @@ impl<D: Driver> Worker<D> {
         };
         client.phase = Phase::Cancelling;
         let asker = self.place_of(id);
-        if !self.global.neighbour.pass_cancel(pid, key, asker) {
+        if !self
+            .global
+            .succession
+            .neighbour
+            .pass_cancel(pid, key, asker)
+        {
             self.remove_client(id, Leaving::Orderly, "failed cancel request");
         }
     }

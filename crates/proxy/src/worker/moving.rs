@@ -67,7 +67,7 @@ impl<D: Driver> Worker<D> {
             self.move_if_idle(id);
         }
         self.close_spare_servers();
-        self.global.neighbour.tell();
+        self.global.succession.neighbour.tell();
         if !self.clients.is_empty() && !self.ending.is_over() {
             self.timers.arm(self.now.plus(AGAIN), Timer::Moving);
         }
@@ -190,8 +190,12 @@ impl<D: Driver> Worker<D> {
         match self.settle_arrival(id, &moved) {
             Ok(()) => {
                 let pause = clock::machine_us().saturating_sub(sent_us);
-                self.global.arrivals.count.fetch_add(1, Ordering::Relaxed);
-                let longest = &self.global.arrivals.longest_us;
+                self.global
+                    .succession
+                    .arrivals
+                    .count
+                    .fetch_add(1, Ordering::Relaxed);
+                let longest = &self.global.succession.arrivals.longest_us;
                 longest.fetch_max(pause, Ordering::Relaxed);
             }
             Err(fault) => self.fail_client(id, &fault),
@@ -207,7 +211,7 @@ impl<D: Driver> Worker<D> {
         let settings = settings.ok_or_else(|| Fault::NoDatabase(moved.database.clone()))?;
         let (in_database, of_user) = self.global.client_quotas(&settings, &moved.user);
         let max = Fault::TooManyClients;
-        let everybody = self.global.clients.try_enter();
+        let everybody = self.global.limits.clients.try_enter();
         let everybody = everybody.ok_or_else(|| max("max_client_conn"))?;
         let in_database = in_database.try_enter();
         let in_database = in_database.ok_or_else(|| max("max_db_client_connections"))?;

@@ -147,7 +147,7 @@ impl<D: Driver> Worker<D> {
     /// Returns the number of workers told.
     fn mail_task(&mut self, task: &Task, to: Option<(usize, u64)>) -> usize {
         let has_ended = |lane: &usize| {
-            let last = self.global.last_figures.get(*lane);
+            let last = self.global.workers.last_figures.get(*lane);
             last.is_some_and(|last| last.get().is_some())
         };
         let lanes = 0..self.global.lanes();
@@ -367,7 +367,7 @@ impl<D: Driver> Worker<D> {
     // --- SUSPEND ---
 
     fn settle_suspension(&mut self) {
-        let is_suspended = self.global.is_suspended.load(Ordering::SeqCst);
+        let is_suspended = self.global.halting.is_suspended.load(Ordering::SeqCst);
         match (is_suspended, self.suspended_since) {
             (true, None) => {
                 self.suspended_since = Some(self.now);
@@ -403,7 +403,7 @@ impl<D: Driver> Worker<D> {
         }
         let (clients, servers) = self.unsent();
         let count = clients.len() + servers.len();
-        if let Some(unsent) = self.global.unsent.get(self.lane) {
+        if let Some(unsent) = self.global.workers.unsent.get(self.lane) {
             unsent.store(count.min(NOT_LOOKED - 1), Ordering::SeqCst);
         }
         if count > 0 {

@@ -51,7 +51,7 @@ impl<D: Driver> Worker<D> {
             user: login.hello.user.as_bytes(),
             account,
             random,
-            server_secret: &self.global.server_secret,
+            server_secret: &self.global.secrets.server,
             iterations: settled.settings.global.scram_iterations,
             channel_binding: incoming.and_then(|incoming| incoming.end_point.as_deref()),
             population: &settled.population,
@@ -146,7 +146,7 @@ impl<D: Driver> Worker<D> {
             return false;
         }
         let source = source(&client.identity.remote, client.identity.remote_uid);
-        let allowed = lock(&self.global.failures).allow(source, since_start(self.now));
+        let allowed = lock(&self.global.sources.failures).allow(source, since_start(self.now));
         let Err(wait) = allowed else {
             return false;
         };
@@ -178,7 +178,7 @@ impl<D: Driver> Worker<D> {
             return Duration::ZERO;
         };
         *login.penalty.get_or_insert_with(|| {
-            lock(&self.global.failures).failure(source, since_start(self.now))
+            lock(&self.global.sources.failures).failure(source, since_start(self.now))
         })
     }
 

@@ -60,7 +60,7 @@ impl<D: Driver> Worker<D> {
                 });
             }
         };
-        if self.global.handshakers.run(job).is_err() {
+        if self.global.helpers.handshakers.run(job).is_err() {
             self.end_handshake(asker, "too many logins at once");
         }
     }

@@ -350,7 +350,7 @@ impl<D: Driver> Worker<D> {
                 });
             }
         };
-        if self.global.derivers.run(job).is_err() {
+        if self.global.helpers.derivers.run(job).is_err() {
             self.keys_derived(asker, None, false);
         }
     }

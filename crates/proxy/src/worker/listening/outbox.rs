@@ -73,7 +73,8 @@ impl<D: Driver> Worker<D> {
     }
 
     fn mail_now(&self, lane: usize, message: Message) -> Result<(), Message> {
-        let (Message::Heard(_), Some(unheard)) = (&message, self.global.unheard.get(lane)) else {
+        let (Message::Heard(_), Some(unheard)) = (&message, self.global.workers.unheard.get(lane))
+        else {
             return self.post(lane, message);
         };
         if unheard.fetch_add(1, Ordering::Relaxed) >= UNHEARD_MAX {
@@ -87,7 +88,7 @@ impl<D: Driver> Worker<D> {
 
     /// Counts a message with notifications as read.
     pub(super) fn heard_one(&self) {
-        if let Some(unheard) = self.global.unheard.get(self.lane) {
+        if let Some(unheard) = self.global.workers.unheard.get(self.lane) {
             unheard.fetch_sub(1, Ordering::Relaxed);
         }
     }

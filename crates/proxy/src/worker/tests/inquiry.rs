@@ -263,7 +263,7 @@ fn sec_07_a_question_that_nobody_answers_ends_with_the_login() {
     world.advance(Duration::from_millis(1));
     let heard = world.callers[client].heard();
     assert_eq!(heard, "E(FATAL 28000 client_login_timeout)");
-    assert_eq!(world.global.clients.used(), 0);
+    assert_eq!(world.global.limits.clients.used(), 0);
 }
 
 #[test]

@@ -388,7 +388,7 @@ impl Stage {
     fn run_while_deriving(&mut self, sequence: &[Said]) {
         let before = self.heard_by_servers();
         let (client, proofs) = self.begin();
-        let held_up = hold_up(&self.world.global.derivers);
+        let held_up = hold_up(&self.world.global.helpers.derivers);
         for said in sequence {
             self.world.callers[client].say(&said.bytes(&proofs));
             self.world.settle();
@@ -409,7 +409,7 @@ impl Stage {
 fn sec_21_a_client_that_sends_without_end_while_it_waits_is_not_listened_to() {
     let mut stage = Stage::new(Scheme::PlainByKeys);
     let (client, proofs) = stage.begin();
-    let held_up = hold_up(&stage.world.global.derivers);
+    let held_up = hold_up(&stage.world.global.helpers.derivers);
     stage.world.callers[client].say(&proofs.right);
     stage.world.settle();
     stage.world.callers[client].say(&vec![b'x'; 8 << 20]);

@@ -304,7 +304,7 @@ fn sec_21_a_handshake_that_is_none_costs_its_connection_and_nothing_else() {
 fn cor_01_a_message_about_a_client_that_has_left_concerns_nobody_else() {
     for how in [End::Orderly, End::Reset] {
         let mut world = offering("");
-        let held_up = hold_up(&world.global.handshakers);
+        let held_up = hold_up(&world.global.helpers.handshakers);
         let clients: Vec<_> = (0..2).map(|_| world.connect()).collect();
         let mut handshakes = Vec::new();
         for client in &clients {

@@ -182,7 +182,7 @@ fn sec_67_the_limit_holds_for_attempts_at_the_same_time() {
 fn sec_67_a_refusal_that_waits_takes_nobodys_place() {
     let mut world = world("auth_failure_delay = 0.25\nmax_client_conn = 1");
     let failed = attempt(&mut world, HERE, "wrong");
-    assert_eq!(world.global.clients.used(), 0);
+    assert_eq!(world.global.limits.clients.used(), 0);
     let client = attempt(&mut world, THERE, "pencil");
     assert!(world.callers[client].heard().ends_with("Z(I)"));
     // The client takes one place nevertheless.
@@ -192,7 +192,7 @@ fn sec_67_a_refusal_that_waits_takes_nobodys_place() {
     assert_eq!(world.callers[third].heard(), full);
     world.advance(250 * MS);
     assert_eq!(world.callers[failed].heard(), FAILED);
-    assert_eq!(world.global.clients.used(), 1);
+    assert_eq!(world.global.limits.clients.used(), 1);
     world.ask(client, &say().terminate());
     world.check_empty();
 }
@@ -257,7 +257,7 @@ fn sec_67_the_limit_holds_for_attempts_whose_keys_are_derived_at_the_same_time()
     let verifier = "SCRAM-SHA-256$4096:00ZwZFQtFSz6QGVCVmRknA==$\
         M1yQobhCeihmxyyOe00jQNM5Is0mO1qC9tExporSKEQ=:lazRMVYAnmT+5oKcSiFBhmgMEWHktOjmTOyok2ERRso=";
     let mut world = World::with_users(lines, &format!("\"ann\" \"{verifier}\"\n"));
-    let held_up = hold_up(&world.global.derivers);
+    let held_up = hold_up(&world.global.helpers.derivers);
     let clients: Vec<_> = (0..20)
         .map(|_| attempt(&mut world, HERE, "wrong"))
         .collect();
@@ -300,7 +300,7 @@ fn sec_67_a_failure_counts_before_the_keys_that_hide_it_are_derived() {
     let lines = "auth_type = scram-sha-256\nscram_iterations = 1\nauth_failures_per_minute = 3";
     let mut world = World::with_users(lines, "\"bob\" \"crayon\"\n");
     let clients: Vec<_> = (0..20).map(|n| scram_to_the_end(&mut world, n)).collect();
-    let held_up = hold_up(&world.global.derivers);
+    let held_up = hold_up(&world.global.helpers.derivers);
     let mut told = 0;
     for (client, proof) in &clients {
         told += usize::from(world.ask(*client, proof) == TOO_MANY);

@@ -388,7 +388,7 @@ impl World {
 
     /// Sends the task of an order to every worker.
     pub(super) fn task(&self, task: &Task) {
-        for mailbox in self.global.mailboxes.get().unwrap() {
+        for mailbox in self.global.workers.mailboxes.get().unwrap() {
             let task = task.clone();
             drop(mailbox.send(Message::Task { task, to: None }));
         }
@@ -575,7 +575,7 @@ impl World {
     }
 
     pub(super) fn shut_down(&mut self, how: Shutdown) {
-        for mailbox in self.global.mailboxes.get().unwrap() {
+        for mailbox in self.global.workers.mailboxes.get().unwrap() {
             mailbox.send_waiting(Message::Shutdown(how));
         }
         self.settle();
@@ -671,15 +671,13 @@ impl World {
     #[track_caller]
     pub(super) fn check_empty(&self) {
         let Global {
-            clients,
-            greeters,
-            loads,
-            ..
+            limits, workers, ..
         } = &*self.global;
         self.check_predecessor_empty();
-        assert_eq!((clients.used(), greeters.used()), (0, 0), "client limits");
+        let used = (limits.clients.used(), limits.greeters.used());
+        assert_eq!(used, (0, 0), "client limits");
         assert_eq!(self.global.cancellables(), 0, "cancel keys");
-        for (worker, load) in self.workers.iter().zip(loads) {
+        for (worker, load) in self.workers.iter().zip(&workers.loads) {
             assert_eq!(load.load(Ordering::Relaxed), 0, "load");
             assert!(worker.clients.is_empty() && worker.cancellers.is_empty());
             assert_eq!(worker.driver.open(), worker.servers.len(), "connections");

@@ -32,7 +32,7 @@ pub(super) fn staff(
     let mut global = Global::new(settled, Arc::new(NoConsole), lanes, commands).unwrap();
     global.clock = Clock::set_by(hands);
     if setup_is_stub {
-        global.handshakers = helpers.offload();
+        global.helpers.handshakers = helpers.offload();
     }
     let global = Arc::new(global);
     // No worker sleeps here; the waker only has to exist.
@@ -40,7 +40,7 @@ pub(super) fn staff(
     let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
     let (boxes, inboxes): (Vec<_>, Vec<_>) =
         (0..lanes).map(|_| mailbox(Arc::clone(&waker))).unzip();
-    assert!(global.mailboxes.set(boxes).is_ok());
+    assert!(global.workers.mailboxes.set(boxes).is_ok());
     let workers = inboxes.into_iter().enumerate().map(|(lane, inbox)| {
         let driver = MemoryDriver::new(room);
         Worker::new(lane, Arc::clone(&global), driver, inbox)
@@ -86,9 +86,12 @@ impl World {
         let old = std::mem::replace(&mut self.global, global);
         workers.append(&mut self.workers);
         (self.workers, self.wakeup) = (workers, wakeup);
-        old.neighbour.meet(Arc::clone(&link));
-        self.global.neighbour.meet(Arc::clone(&successor));
-        for mailbox in old.mailboxes.get().unwrap() {
+        old.succession.neighbour.meet(Arc::clone(&link));
+        self.global
+            .succession
+            .neighbour
+            .meet(Arc::clone(&successor));
+        for mailbox in old.workers.mailboxes.get().unwrap() {
             mailbox.send_waiting(Message::HandOver(Arc::clone(&link)));
         }
         let limit = old.settled().settings.global.drain_timeout;
@@ -104,7 +107,11 @@ impl World {
 
     /// Number of clients that came from the process before this one.
     pub(in super::super) fn arrivals(&self) -> usize {
-        self.global.arrivals.count.load(Ordering::Relaxed)
+        self.global
+            .succession
+            .arrivals
+            .count
+            .load(Ordering::Relaxed)
     }
 
     /// Number of clients that have logged in.
@@ -121,7 +128,7 @@ impl World {
         };
         // The database may not be paused.
         let _ = before.global.resume(database);
-        for mailbox in before.global.mailboxes.get().unwrap() {
+        for mailbox in before.global.workers.mailboxes.get().unwrap() {
             let task = Task::Settle;
             // The worker may have ended.
             drop(mailbox.send(Message::Task { task, to: None }));
@@ -156,7 +163,7 @@ impl World {
                     let stream = workers.find_map(|worker| worker.driver.take_sent(file));
                     let stream = stream.expect("the socket was sent");
                     let lane = self.global.least_loaded(0);
-                    self.global.loads[lane].fetch_add(1, Ordering::Relaxed);
+                    self.global.workers.loads[lane].fetch_add(1, Ordering::Relaxed);
                     let arrival = Arrival {
                         moved: client,
                         stream,
@@ -209,7 +216,10 @@ impl World {
             return;
         };
         assert_eq!(self.workers.len(), before.lanes, "workers that drain");
-        let used = (before.global.clients.used(), before.global.greeters.used());
+        let used = (
+            before.global.limits.clients.used(),
+            before.global.limits.greeters.used(),
+        );
         assert_eq!(used, (0, 0), "client limits of the old process");
         let cancellables = before.global.cancellables();
         assert_eq!(cancellables, 0, "cancel keys of the old process");
