@@ -241,6 +241,8 @@ impl Work<'_, '_> {
         }
         if tag == tag::READY_FOR_QUERY {
             self.server.synced = self.server.queue.is_empty();
+            // What is left of a batch behind it was answered by Weir.
+            self.server.needs_sync &= !self.server.synced;
             let is_over = self.server.status == TransactionStatus::Idle;
             self.server.plans_locally &= !(self.server.synced && is_over);
             self.server.is_beginning |= is_over;

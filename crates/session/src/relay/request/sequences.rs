@@ -384,6 +384,32 @@ mod tests {
         assert!(!told.contains("DISCARD"), "{told:?}");
     }
 
+    /// What the last client sent must not keep the next one's server from being cleaned.
+    #[test]
+    fn messages_that_need_no_sync_leave_no_batch_to_the_next_client() {
+        let (mut flush, mut parse, mut query) = (Vec::new(), Vec::new(), Vec::new());
+        encode::flush(&mut flush).unwrap();
+        encode::parse(&mut parse, b"", b"SELECT 1", &[0, 0]).unwrap();
+        encode::query(&mut query, b"SELECT nextval('s')").unwrap();
+        for (messages, parses) in [([&*query, &flush], false), ([&parse, &query], true)] {
+            let (pool, mut a, mut b, mut s) = (Arc::default(), client(1), client(2), server());
+            begin(&mut a, &mut s, &mut Splice::new(&[], &mut Vec::new()), &mut Vec::new()).unwrap();
+            let (messages, mut buffer) = (messages.concat(), Vec::new());
+            let out = Splice::new(&messages, &mut buffer);
+            requested(SequencePolicy::Learn, &pool, &mut a, &mut s, &messages, out);
+            if parses {
+                let mut parsed = Vec::new();
+                super::super::super::reply::answer(&mut parsed, crate::expected::Kind::Parse);
+                let mut buffer = Vec::new();
+                replies(&mut a, &mut s, &parsed, &mut Splice::new(&parsed, &mut buffer)).unwrap();
+            }
+            answer(&mut a, &mut s, "SELECT 1", TransactionStatus::Idle);
+            assert!(s.is_free());
+            let told = sent(&pool, &mut b, &mut s, READ, true);
+            assert!(told.contains("DISCARD SEQUENCES"), "{told:?}");
+        }
+    }
+
     #[test]
     fn nobody_is_tried_among_values_of_others() {
         let (pool, mut a, mut b, mut s) = (Arc::default(), client(1), client(2), server());
