@@ -23,6 +23,9 @@ use crate::statement::{Prepared, Statement};
 use crate::unnamed;
 
 mod asking;
+mod states;
+
+pub(crate) use states::Sent;
 
 /// Maximum number of error codes that wait to be counted; the caller takes them after each receive.
 pub const ERRORS_MAX: usize = 64;
@@ -45,17 +48,14 @@ pub(crate) const INTERRUPTED_MAX: u8 = 8;
 ///            requests()                replies()
 ///  client ───────────────► Server ◄──────────────── PostgreSQL
 ///                            │  queue: who gets the next reply
-///                            │  status, synced, owed: may it go back to the pool
+///                            │  status, sent, owed: may it go back to the pool
 ///                            └─ settings, reported, prepared: what the session holds
 /// ```
 #[derive(Debug)]
 pub struct Server {
     pub(crate) queue: Queue,
     pub(crate) status: TransactionStatus,
-    /// True if nothing was sent since the last ReadyForQuery was read.
-    pub(crate) synced: bool,
-    /// True if a message of a batch was sent, and neither Sync nor Query since. A Flush begins no batch.
-    pub(crate) needs_sync: bool,
+    pub(crate) sent: Sent,
     /// Number of bytes still to come of a server message that is passed on while it arrives.
     pub(crate) owed: u64,
     /// True if those bytes are for the client.
@@ -198,8 +198,7 @@ impl Server {
         Self {
             queue: Queue::default(),
             status: TransactionStatus::Idle,
-            synced: true,
-            needs_sync: false,
+            sent: Sent::Nothing,
             owed: 0,
             owed_forward: false,
             dying: false,
@@ -336,8 +335,7 @@ impl Server {
             // Cannot fail: five bytes fit.
             let _ = encode::sync(out);
             self.queue.expect(Expected::new(Kind::Sync, duty));
-            self.needs_sync = false;
-            self.synced = false;
+            self.sent = Sent::Whole;
         }
         if self.queue.is_skipping() || !self.queue.is_empty() {
             return false;
@@ -374,7 +372,7 @@ impl Server {
         encode::close(out, frontend::Kind::Statement, b"")?;
         self.expect_fence(Kind::Close);
         self.unnamed = unnamed::NONE;
-        self.synced = false;
+        self.sent.add();
         self.fence = Some(statements.join(";").into_boxed_str());
         Ok(())
     }
@@ -413,7 +411,7 @@ impl Server {
         let mut entry = Expected::new(Kind::Query, duty).with_unnamed(Some(effect));
         entry.required = required;
         self.queue.expect(entry);
-        self.synced = false;
+        self.sent.add();
     }
 
     /// Sets the process id of the server, which its notifications contain.
@@ -451,16 +449,15 @@ impl Server {
             self.queue
                 .expect(Expected::new(Kind::CopyEnd, Duty::Swallow));
         }
-        if self.needs_sync {
+        if self.sent == Sent::OpenBatch {
             // A lone Sync would commit what the client never asked to commit (hazard COR-02).
             let _ = self.ask("ROLLBACK", out);
         }
-        if running || self.needs_sync || !self.synced || self.queue.is_skipping() {
+        if running || self.sent != Sent::Nothing || self.queue.is_skipping() {
             // Cannot fail: five bytes fit.
             let _ = encode::sync(out);
             self.queue.expect(Expected::new(Kind::Sync, Duty::Swallow));
-            self.needs_sync = false;
-            self.synced = false;
+            self.sent = Sent::Whole;
             // A reply that is more than a ReadyForQuery proves that no earlier one is outstanding.
             let _ = self.ask("", out);
         }
@@ -479,7 +476,7 @@ impl Server {
     /// if Weir ended that batch. Drivers flush a Parse and send the Bind after its reply.
     #[inline]
     pub fn has_open_batch(&self) -> bool {
-        self.needs_sync
+        self.sent == Sent::OpenBatch
             && self.bound == 0
             && self.status == TransactionStatus::Idle
             && self.queue.is_quiet()
@@ -491,8 +488,7 @@ impl Server {
         // Cannot fail: five bytes fit.
         let _ = encode::sync(out);
         self.queue.expect(Expected::new(Kind::Sync, Duty::Swallow));
-        self.needs_sync = false;
-        self.synced = false;
+        self.sent = Sent::Whole;
         self.repeat.forget();
     }
 
@@ -540,7 +536,7 @@ impl Server {
 
     /// Same as [`Server::is_free`], but possibly inside a transaction.
     pub fn is_quiet_and_synced(&self) -> bool {
-        let is_done = self.synced && self.owed == 0 && !self.dying;
+        let is_done = self.sent == Sent::Nothing && self.owed == 0 && !self.dying;
         is_done && self.queue.is_quiet() && !self.has_to_repeat()
     }
 

@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::fault::Fault;
 use crate::sequences;
-use crate::server::{Discard, ERRORS_MAX, Server};
+use crate::server::{Discard, ERRORS_MAX, Sent, Server};
 use crate::settings::TooManyReported;
 use crate::splice::Splice;
 use crate::unnamed;
@@ -240,11 +240,12 @@ impl Work<'_, '_> {
             }
         }
         if tag == tag::READY_FOR_QUERY {
-            self.server.synced = self.server.queue.is_empty();
-            // What is left of a batch behind it was answered by Weir.
-            self.server.needs_sync &= !self.server.synced;
             let is_over = self.server.status == TransactionStatus::Idle;
-            self.server.plans_locally &= !(self.server.synced && is_over);
+            if self.server.queue.is_empty() {
+                // What is left of a batch behind it was answered by Weir.
+                self.server.sent = Sent::Nothing;
+                self.server.plans_locally &= !is_over;
+            }
             self.server.is_beginning |= is_over;
         }
     }

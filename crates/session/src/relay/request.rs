@@ -10,7 +10,7 @@ use weir_wire::frontend::tag;
 use super::{ClientFault, Link, STREAM_MIN, is_too_long};
 use crate::client::{Client, Rest};
 use crate::expected::{Duty, Expected, Kind};
-use crate::server::{Discard, Server};
+use crate::server::{Discard, Sent, Server};
 use crate::splice::Splice;
 use crate::sql::Deallocated;
 
@@ -380,13 +380,15 @@ impl<'i> Work<'_, '_, 'i, '_> {
             }
             tag::QUERY => {
                 let is_passed = self.query(message);
-                self.link.server.needs_sync &= !is_passed;
+                if is_passed {
+                    self.link.server.sent = Sent::Whole;
+                }
                 return Ok(is_passed);
             }
             tag::BIND => return self.bind(message),
             tag::EXECUTE => self.execute(message)?,
             tag::SYNC => {
-                self.link.server.needs_sync = false;
+                self.link.server.sent = Sent::Whole;
                 self.pass(message, Some(Kind::Sync));
                 self.return_to_startup();
                 self.link.server.bound = 0;
@@ -398,7 +400,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             tag::COPY_DONE | tag::COPY_FAIL => self.pass(message, Some(Kind::CopyEnd)),
             tag::FUNCTION_CALL => {
                 self.note_function(message);
-                self.link.server.needs_sync = false;
+                self.link.server.sent = Sent::Whole;
                 self.pass(message, Some(Kind::FunctionCall));
             }
             other => return Err(ClientFault::OutOfPlace(other)),
@@ -422,7 +424,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
     }
 
     fn pass_extended(&mut self, message: Message, kind: Kind) {
-        self.link.server.needs_sync = true;
+        self.link.server.sent = Sent::OpenBatch;
         self.pass(message, Some(kind));
     }
 
@@ -451,7 +453,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
     fn expect(&mut self, entry: Expected) {
         let Link { client, server, .. } = &mut *self.link;
         // The server ignores a late end of COPY, so it changes nothing.
-        server.synced &= entry.kind == Kind::CopyEnd;
+        if entry.kind != Kind::CopyEnd {
+            server.sent.add();
+        }
         if let Some(refused) = server.queue.expect(entry) {
             server.take_back_refused(refused, client);
         }

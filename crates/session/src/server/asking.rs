@@ -6,7 +6,7 @@ use weir_sql::{Definition, Reasons};
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 
-use super::Server;
+use super::{Sent, Server};
 use crate::custom::CustomNames;
 use crate::expected::{Duty, Expected, Kind};
 use crate::settings::Settings;
@@ -127,7 +127,7 @@ impl Server {
 
     /// True if the server does nothing but answer questions about its session.
     pub fn is_asked_only(&self) -> bool {
-        !self.asked.is_empty() && self.queue.is_ours() && !self.needs_sync
+        !self.asked.is_empty() && self.queue.is_ours() && self.sent != Sent::OpenBatch
     }
 
     /// True if the settings may differ from [`Server::settings`] until the server has answered.

@@ -17,6 +17,7 @@ use crate::client::key;
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
 use crate::inserted::{Inserted, Piece};
 use crate::relay::ClientFault;
+use crate::server::Sent;
 use crate::sql::{self, Deallocated};
 use crate::statement::{Statement, put_parse};
 use crate::unnamed;
@@ -129,7 +130,7 @@ impl Work<'_, '_, '_, '_> {
         }
         let deallocating = self.link.client.deallocating.get_or_insert_default();
         deallocating.unnamed = Some((serial, name.into()));
-        self.link.server.needs_sync = true;
+        self.link.server.sent = Sent::OpenBatch;
         let effect = self.define_unnamed(serial, TEXT, None);
         put_parse(self.to_server.insert(), b"", &[TEXT]);
         self.expect(Expected::new(Kind::Parse, Duty::Forward).with_unnamed(effect));

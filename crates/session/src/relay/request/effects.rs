@@ -10,6 +10,7 @@ use super::{Link, Message, Work};
 use crate::client::Pin;
 use crate::expected::{Duty, Expected, Kind, Undo};
 use crate::relay::{SequencePolicy, StatePolicy};
+use crate::server::Sent;
 use crate::state::Question;
 use crate::statement::Statement;
 use crate::unnamed;
@@ -242,7 +243,7 @@ impl Work<'_, '_, '_, '_> {
         self.link.client.reads_statistics |= effects.reads_statistics;
         if let Some(subscriptions) = &mut self.link.client.subscriptions {
             subscriptions.note(effects);
-            self.lend_channels(effects, !self.link.server.needs_sync);
+            self.lend_channels(effects, self.link.server.sent != Sent::OpenBatch);
         }
         self.note_sequences(effects.sequences);
         let Link { client, server, .. } = &mut *self.link;

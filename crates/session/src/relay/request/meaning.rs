@@ -17,7 +17,7 @@ use super::prepared::looks_like_ours;
 use crate::client::{Parsed, Since};
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
 use crate::relay::Link;
-use crate::server::Comparison;
+use crate::server::{Comparison, Sent};
 use crate::statement::{Copy, Presence, Statement};
 
 /// Resolution of a name in a message.
@@ -166,7 +166,7 @@ impl Work<'_, '_, '_, '_> {
                     return Some(self.parse_now(name, &statement));
                 }
                 // Something has replaced the client's own copy, and the description of that copy is outstanding.
-                self.link.server.needs_sync = true;
+                self.link.server.sent = Sent::OpenBatch;
                 self.flush();
                 None
             }
@@ -243,7 +243,7 @@ impl Work<'_, '_, '_, '_> {
         let is_good = is_there && since.allows(copy);
         if is_there && !is_good && !copy.is_described && self.link.server.queue.describes(next) {
             // The copy is of another name's own Parse, whose description is outstanding.
-            self.link.server.needs_sync = true;
+            self.link.server.sent = Sent::OpenBatch;
             self.flush();
             return None;
         }
@@ -270,7 +270,7 @@ impl Work<'_, '_, '_, '_> {
 
     /// Has the server prepare a copy and describe its columns, before the client's message.
     fn ask_for_columns(&mut self, of: Arc<Statement>, next: Arc<Statement>, name: &[u8]) {
-        self.link.server.needs_sync = true;
+        self.link.server.sent = Sent::OpenBatch;
         // If this fails, the client gets the error: its message would fail for the same reason.
         self.prepare(&next, Duty::Try, None);
         self.describe_ours(&next, name, true);

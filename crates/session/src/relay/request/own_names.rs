@@ -23,6 +23,7 @@ use weir_wire::frontend;
 use super::{Link, Message, Work};
 use crate::client::{Mentioned, Parsed, key};
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
+use crate::server::Sent;
 use crate::sql::{self, Deallocated};
 use crate::statement::{NAME_PREFIX, Statement};
 
@@ -63,7 +64,7 @@ impl Work<'_, '_, '_, '_> {
         }
         let queue = &self.link.server.queue;
         // Behind another request it is unknown if a transaction block is open.
-        let is_behind = !self.link.server.needs_sync && !queue.is_ours();
+        let is_behind = self.link.server.sent != Sent::OpenBatch && !queue.is_ours();
         if queue.changes_names_apart() || is_behind && self.link.client.statement_count() > 0 {
             return self.stall();
         }
@@ -270,7 +271,7 @@ impl Work<'_, '_, '_, '_> {
     /// Prepares a statement under the client's own name. If that fails, the statement keeps our name, and the client's
     /// transaction block is unharmed.
     fn give_own_name(&mut self, name: Arc<[u8]>, statement: &Arc<Statement>, is_used: bool) {
-        let is_first = !self.link.server.needs_sync;
+        let is_first = self.link.server.sent != Sent::OpenBatch;
         let is_in_block = is_first && self.link.server.status() == TransactionStatus::InTransaction;
         if is_in_block {
             self.say(SAVEPOINT);

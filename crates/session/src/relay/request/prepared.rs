@@ -14,6 +14,7 @@ use super::{HEAD, Message, Work};
 use crate::client::{Parsed, Pin, Rest, key};
 use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
 use crate::relay::{ClientFault, Link, STATEMENT_MAX, STATEMENTS_MAX};
+use crate::server::Sent;
 use crate::statement::{Copy, NAME_PREFIX, Statement, put_parse};
 use crate::unnamed;
 
@@ -72,14 +73,14 @@ impl Work<'_, '_, '_, '_> {
 
     /// Handles a Parse of a named statement. Returns false if it must wait.
     pub(super) fn parse_named(&mut self, message: Message, name: &[u8], definition: &[u8]) -> bool {
-        let begins = !self.link.server.needs_sync;
+        let begins = self.link.server.sent != Sent::OpenBatch;
         match self.link.client.statement(name) {
             Some((_, None)) if self.link.client.own_names.is_none() => {
                 self.pass_extended(message, Kind::Parse);
                 return true;
             }
             Some((_, Some(_))) => {
-                self.link.server.needs_sync = true;
+                self.link.server.sent = Sent::OpenBatch;
                 self.parse_duplicate(name, definition);
                 return true;
             }
@@ -90,7 +91,7 @@ impl Work<'_, '_, '_, '_> {
         if let Some(effects) = &effects
             && let Some(reasons) = self.refusal_of(effects)
         {
-            self.link.server.needs_sync = true;
+            self.link.server.sent = Sent::OpenBatch;
             self.refuse_parse(name, reasons);
             return true;
         }
@@ -107,7 +108,7 @@ impl Work<'_, '_, '_, '_> {
             }
             self.lend_channels(effects, begins);
         }
-        self.link.server.needs_sync = true;
+        self.link.server.sent = Sent::OpenBatch;
         self.statements.client_parses += 1;
         if self.keeps_names() {
             self.parse_own(message, name, &statement);
@@ -284,7 +285,7 @@ impl Work<'_, '_, '_, '_> {
         let begins = meaning.is_ours() && self.begins_batch();
         self.statements.binds += 1;
         self.link.server.bound += 1;
-        self.link.server.needs_sync = true;
+        self.link.server.sent = Sent::OpenBatch;
         match meaning.statement() {
             Some(ours) => {
                 if let Some(changed) = changed.filter(|_| ours.is_outdated()) {
@@ -388,7 +389,7 @@ impl Work<'_, '_, '_, '_> {
             },
         };
         let begins = meaning.is_ours() && self.begins_batch();
-        self.link.server.needs_sync = true;
+        self.link.server.sent = Sent::OpenBatch;
         if let Some(ours) = meaning.statement() {
             let out = self.to_server.insert();
             // Cannot fail: names of ours are short and contain no NUL.
@@ -419,7 +420,7 @@ impl Work<'_, '_, '_, '_> {
         if statement && self.is_unsettled(close.name, false) {
             return Ok(self.stall());
         }
-        self.link.server.needs_sync = true;
+        self.link.server.sent = Sent::OpenBatch;
         let mut entry = Expected::new(Kind::Close, Duty::Forward);
         if close.kind == frontend::Kind::Statement && close.name.is_empty() {
             entry = entry.with_unnamed(self.define_unnamed(unnamed::NONE, &[], None));

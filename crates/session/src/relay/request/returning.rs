@@ -15,7 +15,7 @@ use super::{HEAD, Link, Message, Work, tell};
 use crate::expected::{Duty, Expected, Kind};
 use crate::inserted::{self, Inserted, Piece};
 use crate::relay::ClientFault;
-use crate::server::Discard;
+use crate::server::{Discard, Sent};
 use crate::settings::Settings;
 use crate::statement::put_parse;
 
@@ -162,7 +162,7 @@ impl Work<'_, '_, '_, '_> {
         }
         server.discard = Discard::None;
         server.discards = false;
-        server.needs_sync = false;
+        server.sent = Sent::Whole;
         server.bound = 0;
         // Cannot fail: five bytes fit.
         let _ = encode::sync(self.to_server.insert());
@@ -205,7 +205,7 @@ impl Work<'_, '_, '_, '_> {
     /// data.
     pub(super) fn return_to_startup(&mut self) {
         let server = &mut *self.link.server;
-        if !server.discards || server.needs_sync || !server.queue.takes_queries() {
+        if !server.discards || server.sent == Sent::OpenBatch || !server.queue.takes_queries() {
             return;
         }
         server.discards = false;

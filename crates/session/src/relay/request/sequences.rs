@@ -6,6 +6,7 @@ use weir_wire::backend::TransactionStatus;
 use super::{Link, Work};
 use crate::expected::Duty;
 use crate::relay::StatePolicy;
+use crate::server::Sent;
 
 impl Link<'_> {
     /// Updates the client's use of sequences before requests are passed on: applies what the pool has learnt, and ends
@@ -65,7 +66,7 @@ impl Work<'_, '_, '_, '_> {
         let server = &mut *self.link.server;
         let can_run = server.status() != TransactionStatus::Failed && server.queue.is_plain();
         let has_none = server.is_fresh || server.is_beginning && !server.has_moved_sequence;
-        if has_none && !server.needs_sync && can_run {
+        if has_none && server.sent != Sent::OpenBatch && can_run {
             // Cannot fail: a constant text fits.
             let sql = "DISCARD SEQUENCES".to_owned();
             let _ = server.require(sql, Duty::Swallow, self.to_server.insert());

@@ -12,6 +12,7 @@ use super::{Message, Work};
 use crate::client::{self, Parsed};
 use crate::expected::{Duty, Expected, Kind, Renamed, UnnamedEffect};
 use crate::relay::Link;
+use crate::server::Sent;
 use crate::sql::Deallocated;
 use crate::statement::{Presence, Statement, planning, put_parse};
 use crate::unnamed;
@@ -65,7 +66,7 @@ impl Work<'_, '_, '_, '_> {
         let is_alone = client.statement_count() == 0
             && text.is_some_and(|text| !text.contains(&b';'))
             && server.status() == TransactionStatus::Idle
-            && !server.needs_sync
+            && server.sent != Sent::OpenBatch
             && server.queue.is_plain();
         server.plans_locally = !is_alone && text.is_none_or(planning::may_plan_locally);
     }
@@ -125,9 +126,9 @@ impl Work<'_, '_, '_, '_> {
         }
         if let Some(effects) = &effects {
             self.note_sequences(effects.sequences);
-            self.lend_channels(effects, !self.link.server.needs_sync);
+            self.lend_channels(effects, self.link.server.sent != Sent::OpenBatch);
         }
-        self.link.server.needs_sync = true;
+        self.link.server.sent = Sent::OpenBatch;
         let often = if message.is_whole() && effects.is_none() {
             self.comes_often(definition)
         } else {
