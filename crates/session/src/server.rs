@@ -25,7 +25,7 @@ use crate::unnamed;
 mod asking;
 mod states;
 
-pub(crate) use states::Sent;
+pub(crate) use states::{Incoming, Sent};
 
 /// Maximum number of error codes that wait to be counted; the caller takes them after each receive.
 pub const ERRORS_MAX: usize = 64;
@@ -48,7 +48,7 @@ pub(crate) const INTERRUPTED_MAX: u8 = 8;
 ///            requests()                replies()
 ///  client ───────────────► Server ◄──────────────── PostgreSQL
 ///                            │  queue: who gets the next reply
-///                            │  status, sent, owed: may it go back to the pool
+///                            │  status, sent, incoming: may it go back to the pool
 ///                            └─ settings, reported, prepared: what the session holds
 /// ```
 #[derive(Debug)]
@@ -56,10 +56,7 @@ pub struct Server {
     pub(crate) queue: Queue,
     pub(crate) status: TransactionStatus,
     pub(crate) sent: Sent,
-    /// Number of bytes still to come of a server message that is passed on while it arrives.
-    pub(crate) owed: u64,
-    /// True if those bytes are for the client.
-    pub(crate) owed_forward: bool,
+    pub(crate) incoming: Incoming,
     /// True if a FATAL was read; the end of the connection follows.
     pub(crate) dying: bool,
     /// True if errors in answer to our own requests are ignored (cleaning, waiting for a late cancel).
@@ -199,8 +196,7 @@ impl Server {
             queue: Queue::default(),
             status: TransactionStatus::Idle,
             sent: Sent::Nothing,
-            owed: 0,
-            owed_forward: false,
+            incoming: Incoming::Nothing,
             dying: false,
             tolerant: false,
             prepared: Prepared::default(),
@@ -519,7 +515,7 @@ impl Server {
 
     /// True if a message for the client has begun and not ended.
     pub fn is_mid_message(&self) -> bool {
-        self.owed > 0 && self.owed_forward
+        matches!(self.incoming, Incoming::Forward(_))
     }
 
     /// True if a FATAL was read: the connection is about to end.
@@ -536,7 +532,8 @@ impl Server {
 
     /// Same as [`Server::is_free`], but possibly inside a transaction.
     pub fn is_quiet_and_synced(&self) -> bool {
-        let is_done = self.sent == Sent::Nothing && self.owed == 0 && !self.dying;
+        let is_whole = self.incoming == Incoming::Nothing;
+        let is_done = self.sent == Sent::Nothing && is_whole && !self.dying;
         is_done && self.queue.is_quiet() && !self.has_to_repeat()
     }
 

@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::fault::Fault;
 use crate::sequences;
-use crate::server::{Discard, ERRORS_MAX, Sent, Server};
+use crate::server::{Discard, ERRORS_MAX, Incoming, Sent, Server};
 use crate::settings::TooManyReported;
 use crate::splice::Splice;
 use crate::unnamed;
@@ -148,8 +148,11 @@ impl Work<'_, '_> {
                 Verdict::Drop => {}
             }
             if have < total {
-                self.server.owed = (total - have) as u64;
-                self.server.owed_forward = verdict == Verdict::Keep;
+                let missing = (total - have) as u64;
+                self.server.incoming = match verdict {
+                    Verdict::Drop => Incoming::Drop(missing),
+                    Verdict::Keep => Incoming::Forward(missing),
+                };
             }
             self.settle(header.tag);
             at += have;
@@ -184,14 +187,12 @@ impl Work<'_, '_> {
 
     /// Passes on the rest of a message that began earlier. Returns its length.
     fn streamed(&mut self, input: &[u8]) -> usize {
-        if self.server.owed == 0 {
+        let before = self.server.incoming;
+        if before == Incoming::Nothing {
             return 0;
         }
-        let here = usize::try_from(self.server.owed)
-            .unwrap_or(usize::MAX)
-            .min(input.len());
-        self.server.owed -= here as u64;
-        if self.server.owed_forward {
+        let here = self.server.incoming.take(input.len());
+        if matches!(before, Incoming::Forward(_)) {
             self.to_client.keep(0, here);
         }
         here

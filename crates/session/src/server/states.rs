@@ -1,6 +1,33 @@
 //! States of a server's session that exclude each other, and the rule for those in which the server goes back to its pool
 //! ([table of legal combinations](../../../../docs/internals/server-states.md)).
 
+/// Rest of a message from the server that is handled while it arrives, by its length in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Incoming {
+    /// The rest is dropped.
+    Drop(u64),
+    /// The rest is for the client.
+    Forward(u64),
+    /// No message is partly read.
+    #[default]
+    Nothing,
+}
+
+impl Incoming {
+    /// Takes up to `available` bytes of the rest. Returns their number.
+    pub(crate) fn take(&mut self, available: usize) -> usize {
+        let (Self::Drop(rest) | Self::Forward(rest)) = self else {
+            return 0;
+        };
+        let here = usize::try_from(*rest).unwrap_or(usize::MAX).min(available);
+        *rest -= here as u64;
+        if *rest == 0 {
+            *self = Self::Nothing;
+        }
+        here
+    }
+}
+
 /// Requests sent since the last ReadyForQuery was read.
 ///
 /// ```text
