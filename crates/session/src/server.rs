@@ -25,7 +25,7 @@ use crate::unnamed;
 mod asking;
 mod states;
 
-pub(crate) use states::{Incoming, Sent};
+pub(crate) use states::{Future, Incoming, Sent};
 
 /// Maximum number of error codes that wait to be counted; the caller takes them after each receive.
 pub const ERRORS_MAX: usize = 64;
@@ -57,8 +57,7 @@ pub struct Server {
     pub(crate) status: TransactionStatus,
     pub(crate) sent: Sent,
     pub(crate) incoming: Incoming,
-    /// True if a FATAL was read; the end of the connection follows.
-    pub(crate) dying: bool,
+    pub(crate) future: Future,
     /// True if errors in answer to our own requests are ignored (cleaning, waiting for a late cancel).
     pub(crate) tolerant: bool,
     pub(crate) prepared: Prepared,
@@ -118,8 +117,6 @@ pub struct Server {
     pub(crate) is_beginning: bool,
     /// True if the client has done nothing since its sequence values were discarded.
     pub(crate) is_emptied: bool,
-    /// True if the session has state that can never be removed, so that no other client may use the server.
-    pub(crate) spoiled: bool,
     /// True if a ReadyForQuery for the client is held back until our request on its behalf is answered.
     pub(crate) owes_ready: bool,
     /// True if a question that no statement gave a reason for found a change.
@@ -197,7 +194,7 @@ impl Server {
             status: TransactionStatus::Idle,
             sent: Sent::Nothing,
             incoming: Incoming::Nothing,
-            dying: false,
+            future: Future::Open,
             tolerant: false,
             prepared: Prepared::default(),
             unnamed: unnamed::NONE,
@@ -229,7 +226,6 @@ impl Server {
             has_moved_sequence: false,
             is_beginning: true,
             is_emptied: false,
-            spoiled: false,
             owes_ready: false,
             found: false,
             errors: Vec::new(),
@@ -422,13 +418,13 @@ impl Server {
 
     /// True if the session has state that can never be removed, so that no other client may use the server.
     pub fn is_spoiled(&self) -> bool {
-        self.spoiled
+        self.future == Future::Spoiled
     }
 
     /// Makes the server finish or roll back what its client, which has left, began. Writes the requests to `out`.
     pub fn abandon(&mut self, client: &Client, out: &mut Vec<u8>) -> Abandoned {
         // A required request was taken back: the session's settings differ from `settings`.
-        let lost = self.dying || self.queue.is_lost() || !self.interrupted.is_empty();
+        let lost = self.is_dying() || self.queue.is_lost() || !self.interrupted.is_empty();
         if lost || client.is_sending_to_server() || self.queue.copy() == CopyState::Both {
             return Abandoned::Close;
         }
@@ -476,7 +472,7 @@ impl Server {
             && self.bound == 0
             && self.status == TransactionStatus::Idle
             && self.queue.is_quiet()
-            && !self.dying
+            && !self.is_dying()
     }
 
     /// Ends that batch; the reply is dropped.
@@ -519,8 +515,9 @@ impl Server {
     }
 
     /// True if a FATAL was read: the connection is about to end.
+    #[inline]
     pub fn is_dying(&self) -> bool {
-        self.dying
+        self.future == Future::Dying
     }
 
     /// True if every owed reply has arrived, the last was ReadyForQuery `I`, and no message is partly read. Only then
@@ -533,7 +530,7 @@ impl Server {
     /// Same as [`Server::is_free`], but possibly inside a transaction.
     pub fn is_quiet_and_synced(&self) -> bool {
         let is_whole = self.incoming == Incoming::Nothing;
-        let is_done = self.sent == Sent::Nothing && is_whole && !self.dying;
+        let is_done = self.sent == Sent::Nothing && is_whole && !self.is_dying();
         is_done && self.queue.is_quiet() && !self.has_to_repeat()
     }
 

@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::fault::Fault;
 use crate::sequences;
-use crate::server::{Discard, ERRORS_MAX, Incoming, Sent, Server};
+use crate::server::{Discard, ERRORS_MAX, Future, Incoming, Sent, Server};
 use crate::settings::TooManyReported;
 use crate::splice::Splice;
 use crate::unnamed;
@@ -90,7 +90,7 @@ pub fn replies(
     let replied = work.replied;
     if result.is_err() {
         // The recipient of the rest is unknown, so the server must never become free again.
-        server.dying = true;
+        server.future = Future::Dying;
     }
     result.map(|consumed| Replied {
         consumed,
@@ -399,7 +399,7 @@ impl Work<'_, '_> {
             }
             b"LOAD\0" if self.server.may_load => {
                 self.client.certain.insert(Reason::Library);
-                self.server.spoiled = true;
+                self.server.future.spoil();
             }
             b"DISCARD SEQUENCES\0" if self.is_clients() => {
                 self.client.certain.remove(Reason::Sequence);
@@ -663,7 +663,7 @@ impl Work<'_, '_> {
     fn error_of_server(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
         self.doubt();
         if failure::is_fatal(body) {
-            self.server.dying = true;
+            self.server.future = Future::Dying;
         }
         self.server.queue.begin_reply();
         let verdict = match self.duty() {
@@ -679,10 +679,10 @@ impl Work<'_, '_> {
                         asked.1.fail();
                     }
                 }
-                if duty == Duty::Swallow && !self.server.dying && !self.server.tolerant {
+                if duty == Duty::Swallow && !self.server.is_dying() && !self.server.tolerant {
                     return Err(ServerFault::Refused(body.into()));
                 }
-                if duty == Duty::Forward || self.server.dying {
+                if duty == Duty::Forward || self.server.is_dying() {
                     Verdict::Keep
                 } else {
                     Verdict::Drop
@@ -733,7 +733,7 @@ impl Work<'_, '_> {
         let is_fence = skipped
             .last()
             .is_some_and(|entry| entry.duty == Duty::Fence);
-        if is_fence && !self.server.dying {
+        if is_fence && !self.server.is_dying() {
             self.break_fence(&mut skipped, body)?;
         }
         let renamed = skipped
@@ -757,7 +757,7 @@ impl Work<'_, '_> {
                 self.to_client.insert().extend_from_slice(&message);
                 Verdict::Drop
             }
-            None if for_client || self.server.dying => Verdict::Keep,
+            None if for_client || self.server.is_dying() => Verdict::Keep,
             None => Verdict::Drop,
         })
     }

@@ -1,6 +1,27 @@
 //! States of a server's session that exclude each other, and the rule for those in which the server goes back to its pool
 //! ([table of legal combinations](../../../../docs/internals/server-states.md)).
 
+/// Future of a server connection, from best to worst. It never improves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Future {
+    /// Other clients may use the server.
+    #[default]
+    Open,
+    /// The session has state that can never be removed, so no other client may use the server.
+    Spoiled,
+    /// A FATAL was read, or a reply was not understood: the connection ends.
+    Dying,
+}
+
+impl Future {
+    /// Records state that can never be removed.
+    pub(crate) fn spoil(&mut self) {
+        if *self == Self::Open {
+            *self = Self::Spoiled;
+        }
+    }
+}
+
 /// Rest of a message from the server that is handled while it arrives, by its length in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Incoming {

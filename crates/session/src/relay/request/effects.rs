@@ -237,7 +237,9 @@ impl Work<'_, '_, '_, '_> {
         server.may_load |= effects.reasons.contains(Reason::Library);
         server.discards |= discards(effects, server.status()) && !client.startup.is_empty();
         if self.link.rules.state == StatePolicy::Session {
-            self.link.server.spoiled |= effects.certain.iter().any(spoils);
+            if effects.certain.iter().any(spoils) {
+                self.link.server.future.spoil();
+            }
             return;
         }
         self.link.client.reads_statistics |= effects.reads_statistics;
@@ -265,7 +267,9 @@ impl Work<'_, '_, '_, '_> {
         }
         for reason in effects.certain.iter() {
             client.certain.insert(reason);
-            server.spoiled |= spoils(reason);
+            if spoils(reason) {
+                server.future.spoil();
+            }
         }
         self.note_plain();
     }
