@@ -25,7 +25,7 @@ use crate::unnamed;
 mod asking;
 mod states;
 
-pub(crate) use states::{Future, Incoming, Sent};
+pub(crate) use states::{Future, Incoming, Progress, Sent};
 
 /// Maximum number of error codes that wait to be counted; the caller takes them after each receive.
 pub const ERRORS_MAX: usize = 64;
@@ -58,8 +58,7 @@ pub struct Server {
     pub(crate) sent: Sent,
     pub(crate) incoming: Incoming,
     pub(crate) future: Future,
-    /// True if errors in answer to our own requests are ignored (cleaning, waiting for a late cancel).
-    pub(crate) tolerant: bool,
+    pub(crate) progress: Progress,
     pub(crate) prepared: Prepared,
     /// Serial of the unnamed statement that the server has once everything sent was processed.
     pub(crate) unnamed: u64,
@@ -109,12 +108,8 @@ pub struct Server {
     /// True if `currval` and `lastval` may return another client's value, or one older than what the client got
     /// elsewhere.
     pub(crate) has_foreign_sequences: bool,
-    /// True if the client has done nothing on this lease yet, except begin a transaction.
-    pub(crate) is_fresh: bool,
     /// True if the client may have advanced a sequence on this lease.
     pub(crate) has_moved_sequence: bool,
-    /// True if the client has done nothing in this transaction yet, except begin it.
-    pub(crate) is_beginning: bool,
     /// True if the client has done nothing since its sequence values were discarded.
     pub(crate) is_emptied: bool,
     /// True if a ReadyForQuery for the client is held back until our request on its behalf is answered.
@@ -195,7 +190,7 @@ impl Server {
             sent: Sent::Nothing,
             incoming: Incoming::Nothing,
             future: Future::Open,
-            tolerant: false,
+            progress: Progress::Fresh,
             prepared: Prepared::default(),
             unnamed: unnamed::NONE,
             unnamed_confirmed: unnamed::NONE,
@@ -222,9 +217,7 @@ impl Server {
             process: 0,
             lent: None,
             has_foreign_sequences: false,
-            is_fresh: true,
             has_moved_sequence: false,
-            is_beginning: true,
             is_emptied: false,
             owes_ready: false,
             found: false,
@@ -428,7 +421,7 @@ impl Server {
         if lost || client.is_sending_to_server() || self.queue.copy() == CopyState::Both {
             return Abandoned::Close;
         }
-        self.tolerant = true;
+        self.progress = Progress::Alone;
         self.repeat.forget();
         self.comparison = None;
         let running = !self.queue.is_empty();
@@ -492,14 +485,15 @@ impl Server {
 
     /// Sends an empty query. When it is answered, everything sent before (a cancel) has arrived.
     pub fn ping(&mut self, out: &mut Vec<u8>) {
-        self.tolerant = true;
+        self.progress = Progress::Alone;
         // Cannot fail: an empty query fits.
         let _ = self.ask("", out);
     }
 
-    /// Ends tolerance: errors in answer to our own requests count again, and the server can be used.
+    /// Ends [`Server::abandon`] and [`Server::ping`] once the server is free: errors in answer to our own requests count
+    /// again, and the server can be used.
     pub fn settle(&mut self) {
-        self.tolerant = false;
+        self.progress.settle();
         self.errors = Vec::new();
     }
 
@@ -554,9 +548,15 @@ impl Server {
         is_resuming && !self.is_uncertain() && !self.owes_ready && !self.owes_client()
     }
 
+    /// True if errors in answer to our own requests are ignored: the server is being cleaned or waits for a late cancel.
+    #[inline]
+    pub(crate) fn is_tolerant(&self) -> bool {
+        self.progress == Progress::Alone
+    }
+
     /// True if the client has done nothing on this lease yet.
     pub fn is_untouched(&self) -> bool {
-        self.is_fresh
+        self.progress == Progress::Fresh
     }
 
     /// True if a cancel would hit a request of the client that may be running. A query of ours does not count (hazard

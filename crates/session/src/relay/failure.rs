@@ -29,7 +29,7 @@ pub(super) fn repeats(server: &Server, failed: &Expected, body: &[u8]) -> bool {
     if !failed.begins || !server.repeat.is_whole() || !server.queue.ends_with_batch() {
         return false;
     }
-    let is_alive = !server.tolerant && !server.is_dying();
+    let is_alive = !server.is_tolerant() && !server.is_dying();
     is_alive && (failed.is_fresh && is_outdated(body) || is_lost(server, failed, body))
 }
 

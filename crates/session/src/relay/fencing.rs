@@ -33,7 +33,7 @@ impl Work<'_, '_> {
     /// Fails if a required request has failed for another reason, or too often.
     pub(super) fn is_interrupted(&mut self, body: &[u8]) -> Result<bool, ServerFault> {
         let server = &mut *self.server;
-        let (is_dying, is_tolerant) = (server.is_dying(), server.tolerant);
+        let (is_dying, is_tolerant) = (server.is_dying(), server.is_tolerant());
         let Some(required) = server.queue.required_in_front().filter(|_| !is_dying) else {
             return Ok(false);
         };
@@ -66,7 +66,7 @@ impl Work<'_, '_> {
     ) -> Result<(), ServerFault> {
         let server = &mut *self.server;
         let sql = server.fence.take();
-        let (Some(sql), true, false) = (sql, is_interrupt(body), server.tolerant) else {
+        let (Some(sql), true, false) = (sql, is_interrupt(body), server.is_tolerant()) else {
             return Err(ServerFault::Refused(body.into()));
         };
         let required = Required {

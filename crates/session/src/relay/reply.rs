@@ -247,7 +247,9 @@ impl Work<'_, '_> {
                 self.server.sent = Sent::Nothing;
                 self.server.plans_locally &= !is_over;
             }
-            self.server.is_beginning |= is_over;
+            if is_over {
+                self.server.progress.transaction_over();
+            }
         }
     }
 
@@ -422,8 +424,7 @@ impl Work<'_, '_> {
             _ => {}
         }
         if self.is_clients() {
-            self.server.is_fresh = false;
-            self.server.is_beginning = false;
+            self.server.progress.work();
             self.server.is_emptied = false;
         }
         let verdict = self.ends_execute(tag::COMMAND_COMPLETE)?;
@@ -679,7 +680,7 @@ impl Work<'_, '_> {
                         asked.1.fail();
                     }
                 }
-                if duty == Duty::Swallow && !self.server.is_dying() && !self.server.tolerant {
+                if duty == Duty::Swallow && !self.server.is_dying() && !self.server.is_tolerant() {
                     return Err(ServerFault::Refused(body.into()));
                 }
                 if duty == Duty::Forward || self.server.is_dying() {

@@ -10,7 +10,7 @@ use weir_wire::frontend::tag;
 use super::{ClientFault, Link, STREAM_MIN, is_too_long};
 use crate::client::{Client, Rest};
 use crate::expected::{Duty, Expected, Kind};
-use crate::server::{Discard, Sent, Server};
+use crate::server::{Discard, Progress, Sent, Server};
 use crate::splice::Splice;
 use crate::sql::Deallocated;
 
@@ -92,7 +92,7 @@ fn begin_by(
 ) -> Result<(), encode::EncodeError> {
     client.leave_own_names();
     server.may_load = false;
-    server.is_fresh = true;
+    server.progress = Progress::Fresh;
     server.has_moved_sequence = false;
     server.returning.clear();
     server.ran_unread = false;

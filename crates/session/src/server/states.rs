@@ -78,3 +78,59 @@ impl Sent {
         }
     }
 }
+
+/// Progress of a client with its lease of the server.
+///
+/// ```text
+///   begins a lease ──► Fresh ──statement completed──► Working
+///                                                      ▲   │
+///                            statement completed ──────┤   │ ReadyForQuery, idle
+///                                                      │   ▼
+///   free again: settle() ◄── Alone                    Between ◄── settle()
+///                              ▲
+///   the client left, or a ping ┴── from any state
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// No client uses the server, which finishes what one began, or answers a ping. Errors in answer to our own requests
+    /// are ignored.
+    Alone,
+    /// The client has done nothing in this transaction yet, except begin it.
+    Between,
+    /// The client has done nothing on this lease yet, except begin a transaction.
+    #[default]
+    Fresh,
+    /// The client has done something in this transaction.
+    Working,
+}
+
+impl Progress {
+    /// True if the client has done nothing in this transaction yet, except begin it.
+    #[inline]
+    pub(crate) fn begins_transaction(self) -> bool {
+        matches!(self, Self::Between | Self::Fresh)
+    }
+
+    /// Records that a statement of the client was completed.
+    #[inline]
+    pub(crate) fn work(&mut self) {
+        if *self != Self::Alone {
+            *self = Self::Working;
+        }
+    }
+
+    /// Records the end of a transaction.
+    #[inline]
+    pub(crate) fn transaction_over(&mut self) {
+        if *self == Self::Working {
+            *self = Self::Between;
+        }
+    }
+
+    /// Ends [`Progress::Alone`]: a free server has no open transaction.
+    pub(crate) fn settle(&mut self) {
+        if *self == Self::Alone {
+            *self = Self::Between;
+        }
+    }
+}

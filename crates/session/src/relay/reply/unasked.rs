@@ -49,7 +49,7 @@ impl Work<'_, '_> {
         }
         let for_nobody = self.asynchronous() == Verdict::Drop;
         let on_behalf = matches!(self.duty(), Some((_, Duty::Try)));
-        if for_nobody && !self.server.tolerant && !on_behalf {
+        if for_nobody && !self.server.is_tolerant() && !on_behalf {
             return Ok(Verdict::Drop);
         }
         if !for_nobody && self.client.reported.get(name) == Some(&*value) {
@@ -77,7 +77,7 @@ impl Work<'_, '_> {
             change(&mut self.server.settings);
             if same {
                 self.client.settings = Arc::clone(&self.server.settings);
-            } else if !self.server.tolerant {
+            } else if !self.server.is_tolerant() {
                 change(&mut self.client.settings);
             }
         }

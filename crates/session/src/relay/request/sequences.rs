@@ -6,7 +6,7 @@ use weir_wire::backend::TransactionStatus;
 use super::{Link, Work};
 use crate::expected::Duty;
 use crate::relay::StatePolicy;
-use crate::server::Sent;
+use crate::server::{Progress, Sent};
 
 impl Link<'_> {
     /// Updates the client's use of sequences before requests are passed on: applies what the pool has learnt, and ends
@@ -22,7 +22,7 @@ impl Link<'_> {
         client
             .sequences
             .refresh(self.rules.sequences, &self.proven.readers, application);
-        if server.is_beginning && server.queue.is_empty() {
+        if server.progress.begins_transaction() && server.queue.is_empty() {
             client.sequences.end_trial();
         }
     }
@@ -65,7 +65,11 @@ impl Work<'_, '_, '_, '_> {
     fn discard_sequences(&mut self) {
         let server = &mut *self.link.server;
         let can_run = server.status() != TransactionStatus::Failed && server.queue.is_plain();
-        let has_none = server.is_fresh || server.is_beginning && !server.has_moved_sequence;
+        let has_none = match server.progress {
+            Progress::Fresh => true,
+            Progress::Between => !server.has_moved_sequence,
+            Progress::Alone | Progress::Working => false,
+        };
         if has_none && server.sent != Sent::OpenBatch && can_run {
             // Cannot fail: a constant text fits.
             let sql = "DISCARD SEQUENCES".to_owned();
@@ -91,7 +95,7 @@ impl Work<'_, '_, '_, '_> {
             proven,
             ..
         } = &mut *self.link;
-        let is_first = server.is_beginning && server.queue.is_plain();
+        let is_first = server.progress.begins_transaction() && server.queue.is_plain();
         if sequences == Sequences::Reads && is_first {
             if client.sequences.has_moved {
                 let application = client.reported.get("application_name");
@@ -460,7 +464,7 @@ mod tests {
         s.ask("SET work_mem = '1MB'", &mut Vec::new()).unwrap();
         sent(&pool, &mut a, &mut s, "BEGIN", true);
         answer(&mut a, &mut s, "BEGIN", TransactionStatus::InTransaction);
-        assert!(s.is_fresh);
+        assert!(s.is_untouched());
     }
 
     #[test]
