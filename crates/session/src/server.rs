@@ -25,7 +25,7 @@ use crate::unnamed;
 mod asking;
 mod states;
 
-pub(crate) use states::{Future, Incoming, Progress, Sent};
+pub(crate) use states::{Future, Incoming, Progress, Sent, SequenceValues};
 
 /// Maximum number of error codes that wait to be counted; the caller takes them after each receive.
 pub const ERRORS_MAX: usize = 64;
@@ -105,13 +105,7 @@ pub struct Server {
     pub(crate) process: u32,
     /// SQL that stops this server from listening on its client's behalf ([`crate::channels`]).
     pub(crate) lent: Option<Box<str>>,
-    /// True if `currval` and `lastval` may return another client's value, or one older than what the client got
-    /// elsewhere.
-    pub(crate) has_foreign_sequences: bool,
-    /// True if the client may have advanced a sequence on this lease.
-    pub(crate) has_moved_sequence: bool,
-    /// True if the client has done nothing since its sequence values were discarded.
-    pub(crate) is_emptied: bool,
+    pub(crate) sequences: SequenceValues,
     /// True if a ReadyForQuery for the client is held back until our request on its behalf is answered.
     pub(crate) owes_ready: bool,
     /// True if a question that no statement gave a reason for found a change.
@@ -216,9 +210,7 @@ impl Server {
             lease: 0,
             process: 0,
             lent: None,
-            has_foreign_sequences: false,
-            has_moved_sequence: false,
-            is_emptied: false,
+            sequences: SequenceValues::Own,
             owes_ready: false,
             found: false,
             errors: Vec::new(),
@@ -641,7 +633,7 @@ impl Server {
     pub fn forget_session(&mut self) {
         self.forget_statements();
         self.settings = Arc::default();
-        self.has_foreign_sequences = false;
+        self.sequences.discard();
     }
 
     /// Returns SQL that removes statements under the last client's names, to be sent before anything else; `None` if

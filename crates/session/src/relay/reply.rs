@@ -406,15 +406,15 @@ impl Work<'_, '_> {
             b"DISCARD SEQUENCES\0" if self.is_clients() => {
                 self.client.certain.remove(Reason::Sequence);
                 self.client.sequences.forget();
-                self.server.has_foreign_sequences = false;
+                self.server.sequences.discard();
             }
             b"ROLLBACK\0" => self.server.definitions.undo(),
             b"ALTER DATABASE\0" | b"ALTER ROLE\0" | b"CREATE ROLE\0" | b"DROP ROLE\0" => {
                 self.server.alters_roles = true;
             }
             tag if sequences::may_move(tag) && self.is_clients() => {
-                self.client.inserted(self.server.has_foreign_sequences);
-                self.server.has_moved_sequence = true;
+                self.client.inserted(self.server.sequences.are_foreign());
+                self.server.sequences.advance();
             }
             b"BEGIN\0" => return self.ends_execute(tag::COMMAND_COMPLETE),
             b"DEALLOCATE ALL\0" if self.is_clients() => {
@@ -425,7 +425,7 @@ impl Work<'_, '_> {
         }
         if self.is_clients() {
             self.server.progress.work();
-            self.server.is_emptied = false;
+            self.server.sequences.work();
         }
         let verdict = self.ends_execute(tag::COMMAND_COMPLETE)?;
         if self.server.queue.complete_inserted(body)

@@ -93,7 +93,6 @@ fn begin_by(
     client.leave_own_names();
     server.may_load = false;
     server.progress = Progress::Fresh;
-    server.has_moved_sequence = false;
     server.returning.clear();
     server.ran_unread = false;
     server.has_unread_end = false;
@@ -104,9 +103,10 @@ fn begin_by(
     client.leases += 1;
     let is_same = server.user == client.number;
     if !is_same || server.lease + 1 != client.leases {
-        server.has_foreign_sequences |= server.user != 0;
+        server.sequences.meet(server.user != 0);
         server.user = client.number;
-        server.is_emptied = false;
+    } else {
+        server.sequences.stay();
     }
     server.lease = client.leases;
     let own = client.subscriptions.as_ref().filter(|_| !is_same);

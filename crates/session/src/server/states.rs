@@ -134,3 +134,65 @@ impl Progress {
         }
     }
 }
+
+/// Origin of the sequence values that `currval` and `lastval` may return.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum SequenceValues {
+    /// There are none: they were discarded, and the client has done nothing since.
+    Emptied,
+    /// They may be another client's, or older than what the client got elsewhere.
+    Foreign,
+    /// As [`SequenceValues::Foreign`], but the client may have advanced a sequence on this lease too.
+    Mixed,
+    /// There are none but the client's own.
+    #[default]
+    Own,
+}
+
+impl SequenceValues {
+    /// True if the client may find values that are not its own.
+    #[inline]
+    pub(crate) fn are_foreign(self) -> bool {
+        matches!(self, Self::Foreign | Self::Mixed)
+    }
+
+    /// Records a lease by the client that had the last one too, without another server in between.
+    #[inline]
+    pub(crate) fn stay(&mut self) {
+        if *self == Self::Mixed {
+            *self = Self::Foreign;
+        }
+    }
+
+    /// Records a lease by a client that has not had this server all the time.
+    #[inline]
+    pub(crate) fn meet(&mut self, has_predecessor: bool) {
+        *self = match has_predecessor || self.are_foreign() {
+            true => Self::Foreign,
+            false => Self::Own,
+        };
+    }
+
+    /// Records that the client may have advanced a sequence.
+    #[inline]
+    pub(crate) fn advance(&mut self) {
+        if *self == Self::Foreign {
+            *self = Self::Mixed;
+        }
+    }
+
+    /// Records that a statement of the client was completed.
+    #[inline]
+    pub(crate) fn work(&mut self) {
+        if *self == Self::Emptied {
+            *self = Self::Own;
+        }
+    }
+
+    /// Records that the session's values were discarded, not by Weir.
+    pub(crate) fn discard(&mut self) {
+        if self.are_foreign() {
+            *self = Self::Own;
+        }
+    }
+}

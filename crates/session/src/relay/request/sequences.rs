@@ -6,7 +6,7 @@ use weir_wire::backend::TransactionStatus;
 use super::{Link, Work};
 use crate::expected::Duty;
 use crate::relay::StatePolicy;
-use crate::server::{Progress, Sent};
+use crate::server::{Progress, Sent, SequenceValues};
 
 impl Link<'_> {
     /// Updates the client's use of sequences before requests are passed on: applies what the pool has learnt, and ends
@@ -41,7 +41,7 @@ impl Work<'_, '_, '_, '_> {
             ..
         } = &*self.link;
         let keeps = || rules.state == StatePolicy::Track && client.pin().is_some();
-        if server.has_foreign_sequences && (client.sequences.keeps_moved() || keeps()) {
+        if server.sequences.are_foreign() && (client.sequences.keeps_moved() || keeps()) {
             self.discard_sequences();
         }
     }
@@ -52,7 +52,7 @@ impl Work<'_, '_, '_, '_> {
     #[inline]
     pub(super) fn clean_sequences(&mut self, sequences: Sequences, begins_trial: bool) {
         if (sequences != Sequences::Untouched || begins_trial)
-            && self.link.server.has_foreign_sequences
+            && self.link.server.sequences.are_foreign()
         {
             self.discard_sequences();
         }
@@ -67,15 +67,14 @@ impl Work<'_, '_, '_, '_> {
         let can_run = server.status() != TransactionStatus::Failed && server.queue.is_plain();
         let has_none = match server.progress {
             Progress::Fresh => true,
-            Progress::Between => !server.has_moved_sequence,
+            Progress::Between => server.sequences != SequenceValues::Mixed,
             Progress::Alone | Progress::Working => false,
         };
         if has_none && server.sent != Sent::OpenBatch && can_run {
             // Cannot fail: a constant text fits.
             let sql = "DISCARD SEQUENCES".to_owned();
             let _ = server.require(sql, Duty::Swallow, self.to_server.insert());
-            server.has_foreign_sequences = false;
-            server.is_emptied = true;
+            server.sequences = SequenceValues::Emptied;
         }
     }
 
@@ -101,14 +100,14 @@ impl Work<'_, '_, '_, '_> {
                 let application = client.reported.get("application_name");
                 proven.readers.learn(application.unwrap_or(""));
             }
-            if client.sequences.has_moved || !server.is_emptied {
+            if client.sequences.has_moved || server.sequences != SequenceValues::Emptied {
                 client.certain.insert(Reason::Sequence);
             }
         }
         client.moves_sequences = true;
         if sequences == Sequences::Moves {
-            client.inserted(server.has_foreign_sequences);
-            server.has_moved_sequence = true;
+            client.inserted(server.sequences.are_foreign());
+            server.sequences.advance();
         }
     }
 }
@@ -358,7 +357,7 @@ mod tests {
                 assert_eq!(told.contains("DISCARD SEQUENCES"), *text == INSERT);
                 answer(&mut b, &mut s, tag, *status);
             }
-            assert!(b.is_on_trial() && !s.has_foreign_sequences);
+            assert!(b.is_on_trial() && !s.sequences.are_foreign());
         }
     }
 
@@ -477,7 +476,7 @@ mod tests {
             s.ask("SET work_mem = '1MB'", &mut Vec::new()).unwrap();
             sent(&pool, &mut a, &mut s, "BEGIN", true);
             answer(&mut a, &mut s, "BEGIN", status);
-            s.has_foreign_sequences = true;
+            s.sequences = SequenceValues::Foreign;
             let told = sent(&pool, &mut a, &mut s, READ, false);
             assert_eq!(told.contains("DISCARD SEQUENCES"), discards, "{told:?}");
         }
