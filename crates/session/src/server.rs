@@ -25,7 +25,7 @@ use crate::unnamed;
 mod asking;
 mod states;
 
-pub(crate) use states::{Future, Incoming, Progress, Sent, SequenceValues};
+pub(crate) use states::{Discard, Future, Incoming, Progress, Sent, SequenceValues};
 
 /// Maximum number of error codes that wait to be counted; the caller takes them after each receive.
 pub const ERRORS_MAX: usize = 64;
@@ -83,11 +83,8 @@ pub struct Server {
     pub(crate) asked: VecDeque<Box<(Question, Answer)>>,
     /// Number of statements bound since the last Sync.
     pub(crate) bound: u32,
-    /// True if the client has run DISCARD ALL, so its start values must be set behind its batch.
-    pub(crate) discards: bool,
     /// True if a statement may exist under the name of [`crate::statement::Registry::taken`].
     pub(crate) has_taken: bool,
-    /// State of the DISCARD ALL that the client has just executed.
     pub(crate) discard: Discard,
     /// True if the client's last query begins like a statement about data, and its text was not read to the end.
     pub(crate) has_unread_end: bool,
@@ -148,18 +145,6 @@ pub(crate) struct Comparison {
     pub is_same: bool,
 }
 
-/// State of an Execute of DISCARD ALL, until the next message follows it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Discard {
-    /// The server has been asked to answer now.
-    Asked,
-    /// The server has completed the DISCARD ALL.
-    Done,
-    #[default]
-    None,
-    Sent,
-}
-
 /// Steps needed before a server whose client left can be used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Abandoned {
@@ -199,9 +184,8 @@ impl Server {
             questions_interrupted: 0,
             asked: VecDeque::new(),
             bound: 0,
-            discards: false,
             has_taken: false,
-            discard: Discard::default(),
+            discard: Discard::Nothing,
             has_unread_end: false,
             pieces: None,
             ran_unread: false,
@@ -626,7 +610,7 @@ impl Server {
         self.unanswered = None;
         self.lent = None;
         self.asked.clear();
-        self.discards = false;
+        self.discard = Discard::Nothing;
     }
 
     /// Resets the session state after `DISCARD ALL`: nothing of the session is left.

@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::fault::Fault;
 use crate::sequences;
-use crate::server::{Discard, ERRORS_MAX, Future, Incoming, Sent, Server};
+use crate::server::{ERRORS_MAX, Future, Incoming, Sent, Server};
 use crate::settings::TooManyReported;
 use crate::splice::Splice;
 use crate::unnamed;
@@ -388,9 +388,7 @@ impl Work<'_, '_> {
                 self.server.forget_session();
                 self.client.forget_session();
                 self.forget_names();
-                if self.server.discard != Discard::None {
-                    self.server.discard = Discard::Done;
-                }
+                self.server.discard.complete();
             }
             b"SET\0" | b"RESET\0" | b"DO\0" | b"CALL\0"
                 if self.server.has_unread_end && self.is_clients() =>

@@ -97,7 +97,7 @@ fn begin_by(
     server.ran_unread = false;
     server.has_unread_end = false;
     server.pieces = None;
-    server.discard = Discard::None;
+    server.discard = Discard::Nothing;
     server.bound = 0;
     client.wants_new = false;
     client.leases += 1;

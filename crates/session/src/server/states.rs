@@ -196,3 +196,48 @@ impl SequenceValues {
         }
     }
 }
+
+/// Progress of a DISCARD ALL of a client that began with settings of its own: those must be set again behind it, which
+/// leads back to `Nothing`. So does the failure of the DISCARD ALL.
+///
+/// ```text
+/// Nothing ──noted──► Due ──Execute──► Sent ──next message──► Asked
+///                   ▲ │                 └────completed───┬─────┘
+///                   │ └─► set behind query or Sync       ▼
+///                   └───────────Sync─────────────────── Done ──another message──► set at once
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Discard {
+    #[default]
+    Nothing,
+    /// The values must be set behind the client's batch or query.
+    Due,
+    /// The DISCARD ALL is executed by a message of its own that nothing follows yet.
+    Sent,
+    /// The server has been asked to answer that message now.
+    Asked,
+    /// The server has completed it.
+    Done,
+}
+
+impl Discard {
+    /// True if the client's next message decides how the values are set.
+    #[inline]
+    pub(crate) fn is_underway(self) -> bool {
+        matches!(self, Self::Sent | Self::Asked | Self::Done)
+    }
+
+    /// Records a DISCARD ALL that is about to be sent.
+    pub(crate) fn fall_due(&mut self) {
+        if *self == Self::Nothing {
+            *self = Self::Due;
+        }
+    }
+
+    /// Records that the server has completed a DISCARD ALL.
+    pub(crate) fn complete(&mut self) {
+        if self.is_underway() {
+            *self = Self::Done;
+        }
+    }
+}

@@ -235,7 +235,9 @@ impl Work<'_, '_, '_, '_> {
         }
         let Link { client, server, .. } = &mut *self.link;
         server.may_load |= effects.reasons.contains(Reason::Library);
-        server.discards |= discards(effects, server.status()) && !client.startup.is_empty();
+        if discards(effects, server.status()) && !client.startup.is_empty() {
+            server.discard.fall_due();
+        }
         if self.link.rules.state == StatePolicy::Session {
             if effects.certain.iter().any(spoils) {
                 self.link.server.future.spoil();

@@ -92,7 +92,7 @@ impl Work<'_, '_, '_, '_> {
         let Some((_, sets)) = found.filter(|_| !self.link.server.queue.is_skipping()) else {
             return Ok(());
         };
-        if self.link.server.discards && self.link.server.bound == 1 {
+        if self.link.server.discard != Discard::Nothing && self.link.server.bound == 1 {
             self.link.server.discard = Discard::Sent;
             return Ok(());
         }
@@ -134,7 +134,7 @@ impl Work<'_, '_, '_, '_> {
     #[inline]
     pub(super) fn returns(&mut self, tag: u8) -> bool {
         let server = &*self.link.server;
-        (server.discard == Discard::None || self.return_behind_discard(tag))
+        (!server.discard.is_underway() || self.return_behind_discard(tag))
             && (!self.link.server.ran_unread || self.return_what_is_learnt())
     }
 
@@ -153,15 +153,18 @@ impl Work<'_, '_, '_, '_> {
                 return false;
             }
             Discard::Asked if !is_answered => return false,
-            before => {
-                server.discard = Discard::None;
-                // The DISCARD ALL has failed, unless its reply is outstanding.
-                server.discards &= before == Discard::Done || tag == tag::SYNC;
+            // The values are set behind the Sync.
+            _ if tag == tag::SYNC => {
+                server.discard = Discard::Due;
+                return true;
+            }
+            // The DISCARD ALL has failed.
+            _ => {
+                server.discard = Discard::Nothing;
                 return true;
             }
         }
-        server.discard = Discard::None;
-        server.discards = false;
+        server.discard = Discard::Nothing;
         server.sent = Sent::Whole;
         server.bound = 0;
         // Cannot fail: five bytes fit.
@@ -205,10 +208,10 @@ impl Work<'_, '_, '_, '_> {
     /// data.
     pub(super) fn return_to_startup(&mut self) {
         let server = &mut *self.link.server;
-        if !server.discards || server.sent == Sent::OpenBatch || !server.queue.takes_queries() {
+        if server.discard == Discard::Nothing || server.sent == Sent::OpenBatch || !server.queue.takes_queries() {
             return;
         }
-        server.discards = false;
+        server.discard = Discard::Nothing;
         if server.bound > 1 {
             // The values are set already, and the client may have changed them since.
             return;
