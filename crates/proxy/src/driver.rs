@@ -1,6 +1,6 @@
 //! Interface between the engine and the operating system, in the form of completions.
 //!
-//! The engine says "connect", "send", "pause", "close". The driver reports events: bytes were received, a connection
+//! The engine says "connect", "send", "stop", "close". The driver reports events: bytes were received, a connection
 //! was made or lost, a backlog was sent. The engine never asks if a socket is ready. [`Epoll`] implements this with
 //! readiness events; a driver over io_uring would deliver the same [`Completion`]s from its ring.
 
@@ -20,10 +20,12 @@ mod epoll;
 #[cfg(test)]
 pub(crate) mod memory;
 mod secured;
+mod why;
 
 pub(crate) use epoll::Epoll;
 #[cfg(test)]
 pub(crate) use memory::MemoryStream;
+pub(crate) use why::{Reasons, Why};
 
 slotmap::new_key_type! {
     /// Id of a connection in the driver, valid until the connection is closed, detached or ended. Calls with the key of
@@ -52,10 +54,18 @@ pub(crate) enum Completion {
     ConnectFailed(Owner, io::Error),
     /// The socket has taken the whole backlog.
     Drained(Owner),
-    /// The peer has closed, or the connection broke. A broken TLS record counts as a broken connection.
-    Ended(Owner, Option<io::Error>),
+    Ended(Owner, Ending),
     /// Number of bytes received; they are at the start of the buffer.
     Received(Owner, usize),
+}
+
+/// End of a connection: the peer has closed, or the connection broke. A broken TLS record counts as a broken connection.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    /// Error that broke the connection; none if the peer closed it in order.
+    pub(crate) error: Option<io::Error>,
+    /// Reasons for which the connection was not received from when it ended.
+    pub(crate) reasons: Reasons,
 }
 
 impl Completion {
@@ -101,11 +111,18 @@ pub(crate) trait Driver {
     /// True if the peer is known to have sent bytes or closed, and no completion has reported it yet.
     fn has_news(&self, key: Key) -> bool;
 
-    /// Stops receiving: no [`Completion::Received`] until [`Driver::resume`]. A broken connection is still reported.
-    fn pause(&mut self, key: Key);
+    /// Stops receiving for this reason: no [`Completion::Received`] while any reason is left. A broken connection is
+    /// still reported.
+    fn stop(&mut self, key: Key, why: Why);
 
-    /// Receives again.
-    fn resume(&mut self, key: Key);
+    /// Takes a reason back. The connection is received from again if no other reason is left.
+    fn go(&mut self, key: Key, why: Why);
+
+    /// Takes all reasons back: the connection's user is another one from now on.
+    fn clear_reasons(&mut self, key: Key);
+
+    /// Returns the reasons for which the connection is not received from.
+    fn reasons(&self, key: Key) -> Reasons;
 
     /// Stops receiving and accepting until `resume_all`, except on connections that are kept awake.
     fn suspend_all(&mut self);

@@ -11,7 +11,7 @@ use weir_pool::Moment;
 use weir_session::client::Client as Session;
 use weir_session::statement::Registry;
 
-use crate::driver::{Completion, Driver, Owner};
+use crate::driver::{Completion, Driver, Owner, Why};
 use crate::global::{Global, PoolName};
 use crate::mailbox::{Inbox, Message};
 
@@ -255,10 +255,10 @@ impl<D: Driver> Worker<D> {
                 Owner::Client(_) | Owner::Nobody => {}
             },
             Completion::Drained(owner) => self.drained(owner),
-            Completion::Ended(owner, error) => match owner {
-                Owner::Client(id) => self.client_ended(id, error.as_ref()),
-                Owner::Server(id) => self.server_ended(id, error.as_ref()),
-                Owner::Cancel(id) => self.cancel_ended(id, error.as_ref()),
+            Completion::Ended(owner, ending) => match owner {
+                Owner::Client(id) => self.client_ended(id, &ending),
+                Owner::Server(id) => self.server_ended(id, ending.error.as_ref()),
+                Owner::Cancel(id) => self.cancel_ended(id, ending.error.as_ref()),
                 Owner::Nobody => {}
             },
         }
@@ -282,24 +282,22 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Resumes the connections that were paused for a backlog that is now gone.
+    /// Receives again from the connections that were stopped for a backlog that is now gone.
     fn drained(&mut self, owner: Owner) {
         match owner {
             Owner::Client(id) => {
-                let Some(client) = self.clients.must_get_mut(id) else {
+                let Some(client) = self.clients.must_get(id) else {
                     return;
                 };
-                let was_blocked = std::mem::take(&mut client.blocked);
-                if was_blocked && !client.is_stopped() {
-                    self.driver.resume(client.key);
-                }
+                let was_unread = self.driver.reasons(client.key).has(Why::Unread);
+                self.driver.go(client.key, Why::Unread);
                 let server = client
                     .lease
                     .and_then(|server| self.servers.must_get(server));
                 if let Some(server) = server {
-                    self.driver.resume(server.key);
+                    self.driver.go(server.key, Why::Partner);
                 }
-                if was_blocked && matches!(client.phase, Phase::Console(_)) {
+                if was_unread && matches!(client.phase, Phase::Console(_)) {
                     self.take_input(id);
                 }
                 self.deliver_mail(id);
@@ -311,8 +309,8 @@ impl<D: Driver> Worker<D> {
                 let client = server
                     .lease
                     .and_then(|client| self.clients.must_get(client));
-                if let Some(client) = client.filter(|client| !client.is_stopped()) {
-                    self.driver.resume(client.key);
+                if let Some(client) = client {
+                    self.driver.go(client.key, Why::Partner);
                 }
                 if let Some(client) = server.lease {
                     // The backlog kept the server from being released.

@@ -18,7 +18,7 @@ use weir_stats::Endpoint;
 use weir_tls::session::TlsFault;
 
 use super::secured::{Records, TlsRead};
-use super::{Completion, Driver, Key, Owner};
+use super::{Completion, Driver, Ending, Key, Owner, Reasons, Why};
 use crate::listen::Listener;
 use crate::socket::{Socket, Stream, Target, TcpOptions};
 use crate::tls::Session;
@@ -41,7 +41,8 @@ struct Conn {
     backlog: Vec<u8>,
     sent: usize,
     connecting: bool,
-    paused: bool,
+    /// Reasons for which the connection is not received from.
+    reasons: Reasons,
     /// True if the connection is served even while the others are suspended.
     awake: bool,
     /// True if there may be something to receive.
@@ -123,7 +124,7 @@ impl Epoll {
                 backlog: Vec::new(),
                 sent: 0,
                 connecting,
-                paused: false,
+                reasons: Reasons::default(),
                 awake: false,
                 readable: false,
                 queued: false,
@@ -158,8 +159,8 @@ impl Epoll {
             conn.readable = true;
             conn.hung_up |= event.hung_up;
         }
-        if event.broken && conn.paused {
-            // A paused connection is not read, so the error is reported at once.
+        if event.broken && !conn.reasons.is_empty() {
+            // A stopped connection is not read, so the error is reported at once.
             conn.broken = Some(ErrorKind::ConnectionReset);
         }
         if (conn.readable || conn.broken.is_some()) && !conn.queued {
@@ -205,6 +206,13 @@ impl Epoll {
         let mut conn = self.conns.remove(key)?;
         let _ = conn.socket.deregister(self.poll.registry());
         Some(conn)
+    }
+
+    /// Removes a connection that has ended, and reports its end.
+    fn end(&mut self, key: Key, error: Option<io::Error>) -> Option<Completion> {
+        let conn = self.remove(key)?;
+        let reasons = conn.reasons;
+        Some(Completion::Ended(conn.owner, Ending { error, reasons }))
     }
 
     /// Removes closed connections whose backlog is sent or whose time is over.
@@ -275,17 +283,13 @@ impl Epoll {
             return None;
         }
         if let Some(kind) = conn.broken {
-            let owner = conn.owner;
-            self.remove(key);
-            return Some(Completion::Ended(owner, Some(kind.into())));
+            return self.end(key, Some(kind.into()));
         }
-        if conn.paused || !conn.readable || (self.suspended && !conn.awake) {
+        if !conn.reasons.is_empty() || !conn.readable || (self.suspended && !conn.awake) {
             return None;
         }
         if conn.said_bye {
-            let owner = conn.owner;
-            self.remove(key);
-            return Some(Completion::Ended(owner, None));
+            return self.end(key, None);
         }
         if conn.tls.is_some() {
             return self.receive_sealed(key, buffer);
@@ -311,9 +315,7 @@ impl Epoll {
             }
             Err(error) => Some(error),
         };
-        let owner = conn.owner;
-        self.remove(key);
-        Some(Completion::Ended(owner, error))
+        self.end(key, error)
     }
 
     /// Sends bytes without TLS. Returns the length of the backlog: the bytes that the socket has not taken.
@@ -405,8 +407,7 @@ impl Epoll {
                 if !records.answer().is_empty() {
                     self.send_raw(key, records.answer());
                 }
-                self.remove(key);
-                Some(Completion::Ended(owner, error))
+                self.end(key, error)
             }
         };
         self.records = records;
@@ -441,6 +442,15 @@ impl Conn {
         self.tls
             .as_ref()
             .is_some_and(|tls| tls.has_partial_record())
+    }
+
+    /// Queues the connection if it may be received from, and there may be something to receive.
+    #[inline]
+    fn queue_if_ready(&mut self, key: Key, ready: &mut VecDeque<Key>) {
+        if self.readable && self.reasons.is_empty() && !self.queued {
+            self.queued = true;
+            ready.push_back(key);
+        }
     }
 }
 
@@ -590,21 +600,31 @@ impl Driver for Epoll {
             .is_none_or(|conn| conn.readable || conn.broken.is_some() || conn.has_partial_record())
     }
 
-    fn pause(&mut self, key: Key) {
+    fn stop(&mut self, key: Key, why: Why) {
         if let Some(conn) = self.conns.get_mut(key) {
-            conn.paused = true;
+            conn.reasons.add(why);
         }
     }
 
-    fn resume(&mut self, key: Key) {
-        let Some(conn) = self.conns.get_mut(key) else {
-            return;
-        };
-        conn.paused = false;
-        if conn.readable && !conn.queued {
-            conn.queued = true;
-            self.ready.push_back(key);
+    fn go(&mut self, key: Key, why: Why) {
+        if let Some(conn) = self.conns.get_mut(key) {
+            conn.reasons.remove(why);
+            conn.queue_if_ready(key, &mut self.ready);
         }
+    }
+
+    #[inline]
+    fn clear_reasons(&mut self, key: Key) {
+        if let Some(conn) = self.conns.get_mut(key) {
+            conn.reasons = Reasons::default();
+            conn.queue_if_ready(key, &mut self.ready);
+        }
+    }
+
+    #[inline]
+    fn reasons(&self, key: Key) -> Reasons {
+        let conn = self.conns.get(key);
+        conn.map_or_else(Reasons::default, |conn| conn.reasons)
     }
 
     fn suspend_all(&mut self) {
@@ -614,10 +634,7 @@ impl Driver for Epoll {
     fn resume_all(&mut self) {
         self.suspended = false;
         for (key, conn) in &mut self.conns {
-            if conn.readable && !conn.paused && !conn.queued {
-                conn.queued = true;
-                self.ready.push_back(key);
-            }
+            conn.queue_if_ready(key, &mut self.ready);
         }
     }
 
@@ -666,7 +683,7 @@ impl Driver for Epoll {
     fn socket(&self, key: Key) -> Option<BorrowedFd<'_>> {
         let conn = self.conns.get(key)?;
         let is_busy = !conn.backlog.is_empty() || conn.connecting || conn.tls.is_some();
-        if is_busy || conn.broken.is_some() || conn.paused {
+        if is_busy || conn.broken.is_some() || !conn.reasons.is_empty() {
             return None;
         }
         conn.socket.descriptor()

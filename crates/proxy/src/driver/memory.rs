@@ -2,7 +2,7 @@
 //! end and decides what happens, and when.
 //!
 //! It behaves as [`super::Epoll`]: one segment per receive, and a backlog once the queue is full. An orderly end is
-//! reported only after everything before it was read; a reset at once, even to a paused connection.
+//! reported only after everything before it was read; a reset at once, even to a stopped connection.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use weir_pool::Moment;
 use weir_stats::Endpoint;
 
 use super::secured::{Records, TlsRead};
-use super::{Completion, Driver, Key, Owner};
+use super::{Completion, Driver, Ending, Key, Owner, Reasons, Why};
 use crate::global::lock;
 use crate::listen::Accepted;
 use crate::socket::{Socket, Stream, Target, TcpOptions};
@@ -250,7 +250,7 @@ struct Conn {
     owner: Owner,
     backlog: VecDeque<u8>,
     connecting: bool,
-    paused: bool,
+    reasons: Reasons,
     awake: bool,
     broken: bool,
     closing: Option<Moment>,
@@ -383,12 +383,19 @@ impl MemoryDriver {
             owner,
             backlog: VecDeque::new(),
             connecting,
-            paused: false,
+            reasons: Reasons::default(),
             awake: false,
             broken: false,
             closing: None,
             descriptor: OnceCell::new(),
         })
+    }
+
+    /// Removes a connection that has ended, and reports its end.
+    fn end(&mut self, key: Key, error: Option<io::Error>) -> Option<Completion> {
+        let conn = self.conns.remove(key)?;
+        let reasons = conn.reasons;
+        Some(Completion::Ended(conn.owner, Ending { error, reasons }))
     }
 
     /// Returns the next event of a protected connection.
@@ -397,8 +404,7 @@ impl MemoryDriver {
             let conn = self.conns.get_mut(key)?;
             let owner = conn.owner;
             if conn.said_bye {
-                self.conns.remove(key);
-                return Some(Completion::Ended(owner, None));
+                return self.end(key, None);
             }
             conn.readable |= std::mem::take(&mut conn.stream.pipe().news);
             if !conn.readable {
@@ -421,10 +427,7 @@ impl MemoryDriver {
                         return Some(Completion::Received(owner, len));
                     }
                 }
-                TlsRead::Ended(error) => {
-                    self.conns.remove(key);
-                    return Some(Completion::Ended(owner, error));
-                }
+                TlsRead::Ended(error) => return self.end(key, error),
             }
         }
     }
@@ -454,7 +457,7 @@ impl MemoryDriver {
             return Some(outcome);
         }
         let reset = conn.broken || pipe.ended == Some(End::Reset);
-        if !reset && (conn.paused || (self.suspended && !conn.awake)) {
+        if !reset && (!conn.reasons.is_empty() || (self.suspended && !conn.awake)) {
             return None;
         }
         if !reset && conn.tls.is_some() {
@@ -471,11 +474,8 @@ impl MemoryDriver {
         }
         let ended = reset || pipe.ended.is_some();
         drop(pipe);
-        ended.then(|| {
-            self.conns.remove(key);
-            let error = reset.then(|| ErrorKind::ConnectionReset.into());
-            Completion::Ended(owner, error)
-        })
+        let error = reset.then(|| ErrorKind::ConnectionReset.into());
+        ended.then(|| self.end(key, error)).flatten()
     }
 }
 
@@ -607,16 +607,27 @@ impl Driver for MemoryDriver {
         })
     }
 
-    fn pause(&mut self, key: Key) {
+    fn stop(&mut self, key: Key, why: Why) {
         if let Some(conn) = self.conns.get_mut(key) {
-            conn.paused = true;
+            conn.reasons.add(why);
         }
     }
 
-    fn resume(&mut self, key: Key) {
+    fn go(&mut self, key: Key, why: Why) {
         if let Some(conn) = self.conns.get_mut(key) {
-            conn.paused = false;
+            conn.reasons.remove(why);
         }
+    }
+
+    fn clear_reasons(&mut self, key: Key) {
+        if let Some(conn) = self.conns.get_mut(key) {
+            conn.reasons = Reasons::default();
+        }
+    }
+
+    fn reasons(&self, key: Key) -> Reasons {
+        let conn = self.conns.get(key);
+        conn.map_or_else(Reasons::default, |conn| conn.reasons)
     }
 
     fn suspend_all(&mut self) {

@@ -13,13 +13,13 @@ use super::Worker;
 use super::ids::ClientId;
 use super::measure::code_of;
 use super::slots::{Client, Guards, Identity, Phase};
-use crate::driver::{Driver, Key, Owner};
+use crate::driver::{Driver, Ending, Key, Owner, Why};
 use crate::listen::Accepted;
 use crate::mailbox::Message;
 
 /// Bytes that a client may send ahead while it waits for a server or for the end of its login. The worker then stops
 /// reading from it. No message of a login is as long.
-const AHEAD_MAX: usize = 64 * 1024;
+pub(super) const AHEAD_MAX: usize = 64 * 1024;
 
 /// Manner in which a client left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,10 +162,10 @@ impl<D: Driver> Worker<D> {
             let went_on = std::mem::discriminant(&client.phase) != phase || taken > 0;
             if taken == 0 {
                 client.input = input;
-                self.hold_if_full(id);
-            } else {
-                self.keep_input(id, input.get(taken..).unwrap_or_default());
+            } else if taken < input.len() {
+                client.input = input.get(taken..).unwrap_or_default().to_vec();
             }
+            self.hold_if_full(id);
             if !went_on {
                 return;
             }
@@ -186,16 +186,13 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
-        if rest.is_empty() {
-            if std::mem::take(&mut client.held) && !client.is_stopped() {
-                self.driver.resume(client.key);
-            }
-            return;
+        if !rest.is_empty() {
+            client.input = rest.to_vec();
+            self.hold_if_full(id);
         }
-        client.input = rest.to_vec();
-        self.hold_if_full(id);
     }
 
+    /// Stops receiving from a client that has sent too much ahead, or receives from it again.
     fn hold_if_full(&mut self, id: ClientId) {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
@@ -208,11 +205,10 @@ impl<D: Driver> Worker<D> {
                 .is_some_and(|subscriber| subscriber.is_waiting())
             || matches!(client.phase, Phase::Authenticating(_) | Phase::Welcome);
         let full = client.input.len() >= AHEAD_MAX && waits;
-        if full && !client.held {
-            client.held = true;
-            self.driver.pause(client.key);
-        } else if !full && std::mem::take(&mut client.held) && !client.is_stopped() {
-            self.driver.resume(client.key);
+        if full {
+            self.driver.stop(client.key, Why::Ahead);
+        } else {
+            self.driver.go(client.key, Why::Ahead);
         }
     }
 
@@ -235,25 +231,24 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Handles the end of a client's connection, closed by the other side or broken. The driver has dropped it already.
-    pub(super) fn client_ended(&mut self, id: ClientId, error: Option<&std::io::Error>) {
-        let reason = match error {
+    pub(super) fn client_ended(&mut self, id: ClientId, ending: &Ending) {
+        let reason = match &ending.error {
             None => "client unexpected eof".to_owned(),
             Some(error) => format!("client connection lost: {error}"),
         };
-        if self.has_said_goodbye(id) {
+        // Where the client has not read its answers, PostgreSQL would fail to send them.
+        if !ending.reasons.has(Why::Unread) && self.has_said_goodbye(id) {
             return self.finish_requests(id);
         }
         self.remove_client(id, Leaving::Lost, &reason);
     }
 
     /// True if the client's requests wait for a server or an answer, with a Terminate behind them. PostgreSQL would
-    /// execute them before it reads the Terminate. False if the client has not read its answers: there, PostgreSQL
-    /// would fail to send them.
+    /// execute them before it reads the Terminate.
     fn has_said_goodbye(&self, id: ClientId) -> bool {
         let client = self.clients.must_get(id);
         client.is_some_and(|client| {
             matches!(client.phase, Phase::Ready)
-                && !client.blocked
                 && relay::says_goodbye(&client.session, &client.input)
         })
     }
@@ -266,13 +261,12 @@ impl<D: Driver> Worker<D> {
         };
         // The driver has dropped the connection, and may give its key to another one.
         client.key = Key::null();
-        client.held = false;
         if let Some(server) = client
             .lease
             .and_then(|server| self.servers.must_get(server))
         {
             // The server may have waited for the client to read.
-            self.driver.resume(server.key);
+            self.driver.go(server.key, Why::Partner);
         }
         tracing::debug!("a client has left behind requests that are still to be executed");
     }

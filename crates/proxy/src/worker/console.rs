@@ -15,7 +15,7 @@ use super::ids::ClientId;
 use super::slots::Phase;
 use super::{Missing, Worker};
 use crate::console::{Role, Step};
-use crate::driver::Driver;
+use crate::driver::{Driver, Why};
 use crate::mailbox::Message;
 
 /// Maximum bytes of a console query. A longer message is refused before it is collected.
@@ -68,7 +68,7 @@ impl<D: Driver> Worker<D> {
                 return input.len();
             };
             // A client that does not read its answers gets no more of them.
-            if client.blocked || self.questions.owes_answer(id) {
+            if self.driver.reasons(client.key).has(Why::Unread) || self.questions.owes_answer(id) {
                 return at;
             }
             let rest = input.get(at..).unwrap_or_default();

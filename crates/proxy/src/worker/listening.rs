@@ -343,7 +343,6 @@ impl<D: Driver> Worker<D> {
                     if !is_clean {
                         server.doomed = Some("its session was changed while it listened");
                     }
-                    self.driver.resume(server.key);
                     self.release_later(server_id);
                 }
             }

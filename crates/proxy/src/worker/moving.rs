@@ -135,7 +135,7 @@ impl<D: Driver> Worker<D> {
             && client.lease.is_none()
             && client.ticket.is_none()
             && client.input.is_empty()
-            && !client.is_stopped()
+            && self.driver.reasons(client.key).is_empty()
             && !client.stalled
             && client.subscriber.is_none()
             && client.pinned.is_none()

@@ -9,13 +9,13 @@ use weir_session::splice::Splice;
 use weir_wire::backend::TransactionStatus;
 
 use super::changed::HURRIED;
-use super::client::Leaving;
+use super::client::{AHEAD_MAX, Leaving};
 use super::ids::{ClientId, ServerId, Waiter};
 use super::keeping::Kept;
 use super::measure::micros;
 use super::slots::{Client, Phase, Server, Stage};
 use super::{Worker, trim};
-use crate::driver::Driver;
+use crate::driver::{Driver, Why};
 use crate::sizing::class_of;
 
 /// Maximum replies that a server may owe a client before the worker stops reading from the client.
@@ -193,12 +193,11 @@ impl<D: Driver> Worker<D> {
     /// Sends a client bytes of our own. If its socket does not take all of them, the client's requests wait until it
     /// does.
     pub(super) fn send_to_client(&mut self, id: ClientId, bytes: &[u8]) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.clients.must_get(id) else {
             return;
         };
         if self.driver.send(client.key, bytes) > 0 {
-            client.blocked = true;
-            self.driver.pause(client.key);
+            self.driver.stop(client.key, Why::Unread);
         }
     }
 
@@ -329,8 +328,8 @@ impl<D: Driver> Worker<D> {
             if taken < input.len() {
                 client.input = input.get(taken..).unwrap_or_default().to_vec();
             }
-            if std::mem::take(&mut client.held) && !client.is_stopped() {
-                self.driver.resume(client.key);
+            if input.len() >= AHEAD_MAX {
+                self.driver.go(client.key, Why::Ahead);
             }
         }
     }
@@ -397,10 +396,11 @@ impl<D: Driver> Worker<D> {
             server.is_checked = false;
             server.request_at = self.now;
             client.request_at = self.now;
-            let backlog = self.driver.send(server.key, bytes);
-            client.flooding = server.session.owed_replies() > REPLIES_MAX;
-            if backlog > 0 || client.flooding {
-                self.driver.pause(client.key);
+            if self.driver.send(server.key, bytes) > 0 {
+                self.driver.stop(client.key, Why::Partner);
+            }
+            if server.session.owed_replies() > REPLIES_MAX {
+                self.driver.stop(client.key, Why::Owed);
             }
         }
         self.send_answers(id);
@@ -468,7 +468,7 @@ impl<D: Driver> Worker<D> {
             self.driver.send(key, bytes)
         };
         if backlog > 0 {
-            self.pause_for_client(id, server_id);
+            self.stop_for_client(id, server_id);
         }
         trim(&mut buffer);
         self.to_client = buffer;
@@ -478,11 +478,14 @@ impl<D: Driver> Worker<D> {
         self.repeat(id, server_id);
         // The client may be gone, and the server may be closed or used by others.
         let client = self.clients.get(id);
-        let (flooding, stalled) = client.map_or((false, false), |c| (c.flooding, c.stalled));
-        if flooding {
+        let (is_owed, is_stalled) = client.map_or((false, false), |client| {
+            let reasons = self.driver.reasons(client.key);
+            (reasons.has(Why::Owed), client.stalled)
+        });
+        if is_owed {
             self.end_flood(id, server_id);
         }
-        if stalled {
+        if is_stalled {
             self.end_stall(id);
             let server = self.servers.get(server_id);
             if server.is_some_and(|server| server.lease == Some(id)) {
@@ -510,9 +513,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Resumes reading from a client that was paused for too many owed replies, once half of them have come.
+    /// Receives again from a client that was stopped for too many owed replies, once half of them have come.
     fn end_flood(&mut self, id: ClientId, server_id: ServerId) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.clients.must_get(id) else {
             return;
         };
         // The server may have been closed or given away when it became free.
@@ -523,21 +526,17 @@ impl<D: Driver> Worker<D> {
         if server.is_some_and(|server| server.session.owed_replies() > REPLIES_MAX / 2) {
             return;
         }
-        client.flooding = false;
-        if !client.is_stopped() && server.is_none_or(|server| self.driver.backlog(server.key) == 0)
-        {
-            self.driver.resume(client.key);
-        }
+        self.driver.go(client.key, Why::Owed);
     }
 
-    fn pause_for_client(&mut self, id: ClientId, server_id: ServerId) {
+    fn stop_for_client(&mut self, id: ClientId, server_id: ServerId) {
         // The client may have been ended, or its server given away when it became free.
         let leased = self
             .clients
             .get(id)
             .is_some_and(|client| client.lease == Some(server_id));
         if leased && let Some(server) = self.servers.must_get(server_id) {
-            self.driver.pause(server.key);
+            self.driver.stop(server.key, Why::Partner);
         }
     }
 

@@ -41,7 +41,6 @@ impl<D: Driver> Worker<D> {
             client.lease = None;
             server.is_used |= client.session.pin().is_some();
         }
-        self.driver.resume(server.key);
         self.put_back(server_id);
     }
 
@@ -82,6 +81,8 @@ impl<D: Driver> Worker<D> {
             server.session.is_free(),
             "promise 1: only a free server goes back"
         );
+        // The reasons for which the server was stopped were those of its client.
+        self.driver.clear_reasons(server.key);
         if server.kept != Kept::No {
             self.unkeep(server_id);
         }
@@ -298,14 +299,11 @@ impl<D: Driver> Worker<D> {
             return;
         }
         server.session.settle();
-        let (key, pool_id) = (server.key, server.pool);
+        let pool_id = server.pool;
         let stage = std::mem::replace(&mut server.stage, Stage::Idle);
         self.arm_server(server_id, None);
         match stage {
-            Stage::Cleaning => {
-                self.driver.resume(key);
-                self.put_back(server_id);
-            }
+            Stage::Cleaning => self.put_back(server_id),
             Stage::Testing(Test::Reset) => {
                 if let Some(server) = self.servers.must_get_mut(server_id) {
                     server.session.was_reset();
@@ -367,7 +365,7 @@ impl<D: Driver> Worker<D> {
             };
             return;
         }
-        self.driver.resume(server.key);
+        self.driver.clear_reasons(server.key);
         let mut message = Vec::new();
         match server.session.abandon(&client.session, &mut message) {
             Abandoned::Close => self.close_server(

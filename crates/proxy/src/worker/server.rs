@@ -22,7 +22,7 @@ use super::client::Leaving;
 use super::ids::{ClientId, PoolId, ServerId, Waiter};
 use super::slots::{Phase, Server, Stage, Test, tcp_targets};
 use super::{Missing, Worker};
-use crate::driver::{Driver, Key, Owner};
+use crate::driver::{Driver, Key, Owner, Why};
 use crate::global::{LastError, lock, random, secret_of};
 use crate::mailbox::{Asker, Message};
 use crate::moved::Facts;
@@ -594,6 +594,10 @@ impl<D: Driver> Worker<D> {
         if self.global.settled().settings.global.log_disconnections {
             let age = self.now.since(server.facts.connected_at).as_secs();
             tracing::info!("{name} closing because: {reason} (age={age}s)");
+        }
+        if let Some(client) = server.lease.and_then(|client| self.clients.get(client)) {
+            // The client may go on without this server.
+            self.driver.go(client.key, Why::Partner);
         }
         let mut message = Vec::new();
         // PostgreSQL logs a client that leaves without a Terminate; sending one costs nothing.

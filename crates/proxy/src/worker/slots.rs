@@ -152,12 +152,6 @@ pub(super) struct Client {
     pub(super) ticket: Option<Ticket>,
     /// Input that could not be handled yet.
     pub(super) input: Vec<u8>,
-    /// True if receiving is paused because `input` is full.
-    pub(super) held: bool,
-    /// True if receiving is paused because the client does not read our answers.
-    pub(super) blocked: bool,
-    /// True if receiving is paused because the server owes the client too many replies.
-    pub(super) flooding: bool,
     /// True if the client's last input waits for the server's reply to earlier input.
     pub(super) stalled: bool,
     /// Cancel request for this client that waits for its turn.
@@ -192,9 +186,6 @@ impl Client {
             lease: None,
             ticket: None,
             input: Vec::new(),
-            held: false,
-            blocked: false,
-            flooding: false,
             stalled: false,
             held_cancel: None,
             is_newcomer: false,
@@ -217,11 +208,6 @@ impl Client {
             true => Want::Fresh(Serial(self.id)),
             false => Want::Any,
         }
-    }
-
-    /// True if this client's own state forbids receiving from it.
-    pub(super) fn is_stopped(&self) -> bool {
-        self.held || self.blocked || self.flooding
     }
 }
 

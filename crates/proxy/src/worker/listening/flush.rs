@@ -14,7 +14,7 @@ use super::super::Worker;
 use super::super::ids::{ClientId, number};
 use super::super::slots::{Client, Server};
 use super::{Asking, Wish};
-use crate::driver::Driver;
+use crate::driver::{Driver, Why};
 use crate::mailbox::Message;
 
 impl Client {
@@ -68,7 +68,7 @@ impl<D: Driver> Worker<D> {
             .lease
             .and_then(|server| self.servers.must_get(server))
         {
-            self.driver.pause(server.key);
+            self.driver.stop(server.key, Why::Flush);
         }
         self.mail_wish(seat, Wish::Flush);
     }
@@ -91,10 +91,11 @@ impl<D: Driver> Worker<D> {
             debug_assert!(false, "it keeps its server until it is told");
             return;
         };
-        if self.driver.backlog(key) == 0
-            && let Some(server) = self.servers.must_get(server_id)
-        {
-            self.driver.resume(server.key);
+        if let Some(server) = self.servers.must_get(server_id) {
+            if self.driver.backlog(key) > 0 {
+                self.driver.stop(server.key, Why::Partner);
+            }
+            self.driver.go(server.key, Why::Flush);
         }
         // The ReadyForQuery, and the bytes behind it.
         self.server_received(server_id, &[]);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::super::Worker;
 use super::super::slots::Stage;
 use super::super::timers::Timer;
-use crate::driver::Driver;
+use crate::driver::{Driver, Why};
 use crate::mailbox::Message;
 
 /// Maximum number of unread messages with notifications for one worker. Each message holds the notifications of one
@@ -122,8 +122,8 @@ impl<D: Driver> Worker<D> {
         self.listening.outbox.is_holding_back = is_held;
         for (_, server) in &self.servers {
             match server.stage {
-                Stage::Listening(_) if is_held => self.driver.pause(server.key),
-                Stage::Listening(_) => self.driver.resume(server.key),
+                Stage::Listening(_) if is_held => self.driver.stop(server.key, Why::Outbox),
+                Stage::Listening(_) => self.driver.go(server.key, Why::Outbox),
                 _ => {}
             }
         }

@@ -16,8 +16,8 @@ use weir_wire::startup::Version;
 use super::postgres::{CancelCall, Catalog, Postgres};
 use super::secure::CONFIG;
 use crate::console::{Console, Conversation, Order, Refusal, Role, Shutdown, Step};
-use crate::driver::Owner;
 use crate::driver::memory::{End, MemoryDriver, Peer};
+use crate::driver::{Driver, Owner};
 use crate::global::{Global, Purpose};
 use crate::listen::Accepted;
 use crate::mailbox::Message;
@@ -697,11 +697,11 @@ impl World {
             for (index, client) in &worker.clients {
                 let pin = client.session.pin();
                 lines += &format!(
-                    "\n  client {index:?}: lease {:?}, ticket {:?}, stalled {}, held {}, input {}, pin {pin:?}",
+                    "\n  client {index:?}: lease {:?}, ticket {:?}, stalled {}, stopped {:?}, input {}, pin {pin:?}",
                     client.lease,
                     client.ticket,
                     client.stalled,
-                    client.held,
+                    worker.driver.reasons(client.key),
                     client.input.len()
                 );
             }
