@@ -1,7 +1,7 @@
 //! Interface between the engine and the operating system, in the form of completions.
 //!
 //! The engine says "connect", "send", "stop", "close". The driver reports events: bytes were received, a connection
-//! was made or lost, a backlog was sent. The engine never asks if a socket is ready. [`Epoll`] implements this with
+//! was made or lost, unsent bytes are on their way. The engine never asks if a socket is ready. [`Epoll`] implements this with
 //! readiness events; a driver over io_uring would deliver the same [`Completion`]s from its ring.
 
 use std::io;
@@ -52,11 +52,21 @@ pub(crate) enum Completion {
     AcceptFailed(io::Error),
     Connected(Owner),
     ConnectFailed(Owner, io::Error),
-    /// The socket has taken the whole backlog.
+    /// No byte is unsent any more: the socket has taken all of them, or the connection broke and its end follows. Comes
+    /// after [`Flow::Full`], and after [`Driver::is_drained`] has returned false; otherwise a driver may leave it out.
     Drained(Owner),
     Ended(Owner, Ending),
     /// Number of bytes received; they are at the start of the buffer.
     Received(Owner, usize),
+}
+
+/// Answer to a send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// The connection takes more.
+    On,
+    /// The connection has as many unsent bytes as it should have: the sender stops until [`Completion::Drained`].
+    Full,
 }
 
 /// End of a connection: the peer has closed, or the connection broke. A broken TLS record counts as a broken connection.
@@ -96,14 +106,21 @@ pub(crate) trait Driver {
     /// Begins to connect; a completion reports the outcome.
     fn connect(&mut self, target: &Target, owner: Owner) -> io::Result<Key>;
 
-    /// Sends all bytes. Returns the number of bytes in the backlog; the caller stops producing while that is not 0.
-    fn send(&mut self, key: Key, bytes: &[u8]) -> usize;
+    /// Sends all bytes, behind those sent before. The answer says if the sender may go on; the bytes may be unsent in
+    /// either case.
+    fn send(&mut self, key: Key, bytes: &[u8]) -> Flow;
 
     /// Starts TLS: from now on, received bytes are opened and sent bytes are sealed. Earlier bytes were plain.
     fn secure(&mut self, key: Key, session: Box<Session>);
 
-    /// Number of bytes that are still to be sent.
-    fn backlog(&self, key: Key) -> usize;
+    /// Number of bytes that are still to be sent, as far as the driver has reported.
+    fn unsent(&self, key: Key) -> usize;
+
+    /// True if no byte is unsent. If there are some, [`Completion::Drained`] comes when there are none.
+    fn is_drained(&mut self, key: Key) -> bool;
+
+    /// True from [`Flow::Full`] until [`Completion::Drained`].
+    fn is_full(&self, key: Key) -> bool;
 
     /// Returns our own address of the connection; a unix socket has `unix_port` as its port.
     fn local(&self, key: Key, unix_port: u16) -> Endpoint;
@@ -138,6 +155,9 @@ pub(crate) trait Driver {
 
     /// Closes the connection at once and drops its backlog.
     fn abort(&mut self, key: Key);
+
+    /// Closes the connection at once. The message is sent before if the socket takes it whole, without waiting.
+    fn close_with(&mut self, key: Key, message: &[u8]);
 
     /// Takes a connection out of the driver, unless bytes are still to be sent.
     fn detach(&mut self, key: Key) -> Option<Stream>;

@@ -312,9 +312,10 @@ impl<D: Driver> Worker<D> {
                 if let Some(client) = client {
                     self.driver.go(client.key, Why::Partner);
                 }
-                if let Some(client) = server.lease {
-                    // The backlog kept the server from being released.
-                    self.after_replies(client, id);
+                match server.lease {
+                    // The unsent bytes kept the server from being released.
+                    Some(client) => self.after_replies(client, id),
+                    None => self.put_back_abandoned(id),
                 }
             }
             Owner::Cancel(_) | Owner::Nobody => {}

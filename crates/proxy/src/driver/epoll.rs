@@ -18,7 +18,7 @@ use weir_stats::Endpoint;
 use weir_tls::session::TlsFault;
 
 use super::secured::{Records, TlsRead};
-use super::{Completion, Driver, Ending, Key, Owner, Reasons, Why};
+use super::{Completion, Driver, Ending, Flow, Key, Owner, Reasons, Why};
 use crate::listen::Listener;
 use crate::socket::{Socket, Stream, Target, TcpOptions};
 use crate::tls::Session;
@@ -40,6 +40,8 @@ struct Conn {
     /// Bytes that the socket has not taken yet; `sent` of them have been sent since.
     backlog: Vec<u8>,
     sent: usize,
+    /// True from the time at which a backlog begins until `Drained` is reported.
+    full: bool,
     connecting: bool,
     /// Reasons for which the connection is not received from.
     reasons: Reasons,
@@ -123,6 +125,7 @@ impl Epoll {
                 owner,
                 backlog: Vec::new(),
                 sent: 0,
+                full: false,
                 connecting,
                 reasons: Reasons::default(),
                 awake: false,
@@ -318,16 +321,16 @@ impl Epoll {
         self.end(key, error)
     }
 
-    /// Sends bytes without TLS. Returns the length of the backlog: the bytes that the socket has not taken.
+    /// Sends bytes without TLS. The socket's own buffer is the watermark: what it does not take becomes the backlog.
     #[inline]
-    fn send_raw(&mut self, key: Key, bytes: &[u8]) -> usize {
+    fn send_raw(&mut self, key: Key, bytes: &[u8]) -> Flow {
         let Some(conn) = self.conns.get_mut(key) else {
-            return 0;
+            return Flow::On;
         };
         let mut sent = 0;
         if conn.backlog.is_empty() {
             match conn.socket.send(bytes) {
-                Ok(n) if n == bytes.len() => return 0,
+                Ok(n) if n == bytes.len() => return Flow::On,
                 Ok(n) => sent = n,
                 Err(error)
                     if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
@@ -337,20 +340,21 @@ impl Epoll {
                         conn.queued = true;
                         self.ready.push_back(key);
                     }
-                    return 0;
+                    return Flow::On;
                 }
             }
             let _ = conn.socket.watch(self.poll.registry(), token(key), true);
         }
         conn.backlog
             .extend_from_slice(bytes.get(sent..).unwrap_or_default());
-        conn.backlog.len() - conn.sent
+        conn.full = true;
+        Flow::Full
     }
 
     /// Seals bytes into TLS records and sends them.
-    fn send_sealed(&mut self, key: Key, bytes: &[u8]) -> usize {
+    fn send_sealed(&mut self, key: Key, bytes: &[u8]) -> Flow {
         let mut records = std::mem::take(&mut self.records);
-        let mut backlog = 0;
+        let mut flow = Flow::On;
         for part in Records::parts(bytes) {
             let Some(tls) = self
                 .conns
@@ -360,16 +364,16 @@ impl Epoll {
                 break;
             };
             match records.seal(tls, part) {
-                Ok(sealed) => backlog = self.send_raw(key, sealed),
+                Ok(sealed) => flow = self.send_raw(key, sealed),
                 Err(error) => {
                     self.break_off(key, &error);
-                    backlog = 0;
+                    flow = Flow::On;
                     break;
                 }
             }
         }
         self.records = records;
-        backlog
+        flow
     }
 
     /// Receives TLS records and opens them.
@@ -514,8 +518,9 @@ impl Driver for Epoll {
             }
         }
         while let Some(key) = self.drained.pop_front() {
-            match self.conns.get(key) {
+            match self.conns.get_mut(key) {
                 Some(conn) if !conn.closing && conn.backlog.is_empty() => {
+                    conn.full = false;
                     return Some(Completion::Drained(conn.owner));
                 }
                 _ => {}
@@ -555,12 +560,12 @@ impl Driver for Epoll {
     }
 
     #[inline]
-    fn send(&mut self, key: Key, bytes: &[u8]) -> usize {
+    fn send(&mut self, key: Key, bytes: &[u8]) -> Flow {
         let Some(conn) = self.conns.get_mut(key) else {
-            return 0;
+            return Flow::On;
         };
         if conn.broken.is_some() {
-            return 0;
+            return Flow::On;
         }
         if conn.tls.is_some() {
             return self.send_sealed(key, bytes);
@@ -581,11 +586,19 @@ impl Driver for Epoll {
         }
     }
 
+    fn unsent(&self, key: Key) -> usize {
+        let conn = self.conns.get(key);
+        conn.map_or(0, |conn| conn.backlog.len() - conn.sent)
+    }
+
     #[inline]
-    fn backlog(&self, key: Key) -> usize {
-        self.conns
-            .get(key)
-            .map_or(0, |conn| conn.backlog.len() - conn.sent)
+    fn is_drained(&mut self, key: Key) -> bool {
+        !self.is_full(key)
+    }
+
+    #[inline]
+    fn is_full(&self, key: Key) -> bool {
+        self.conns.get(key).is_some_and(|conn| conn.full)
     }
 
     fn local(&self, key: Key, unix_port: u16) -> Endpoint {
@@ -666,6 +679,13 @@ impl Driver for Epoll {
 
     fn abort(&mut self, key: Key) {
         self.remove(key);
+    }
+
+    fn close_with(&mut self, key: Key, message: &[u8]) {
+        match self.send(key, message) {
+            Flow::On => self.close(key),
+            Flow::Full => self.abort(key),
+        }
     }
 
     fn detach(&mut self, key: Key) -> Option<Stream> {

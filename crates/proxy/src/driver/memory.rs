@@ -16,7 +16,7 @@ use weir_pool::Moment;
 use weir_stats::Endpoint;
 
 use super::secured::{Records, TlsRead};
-use super::{Completion, Driver, Ending, Key, Owner, Reasons, Why};
+use super::{Completion, Driver, Ending, Flow, Key, Owner, Reasons, Why};
 use crate::global::lock;
 use crate::listen::Accepted;
 use crate::socket::{Socket, Stream, Target, TcpOptions};
@@ -249,6 +249,8 @@ struct Conn {
     said_bye: bool,
     owner: Owner,
     backlog: VecDeque<u8>,
+    /// True from `Flow::Full` until `Drained` is reported.
+    full: bool,
     connecting: bool,
     reasons: Reasons,
     awake: bool,
@@ -283,6 +285,11 @@ impl Conn {
         if !had_backlog {
             self.flush();
         }
+        self.full |= !self.backlog.is_empty();
+    }
+
+    fn flow(&self) -> Flow {
+        if self.full { Flow::Full } else { Flow::On }
     }
 
     fn has_partial_record(&self) -> bool {
@@ -382,6 +389,7 @@ impl MemoryDriver {
             said_bye: false,
             owner,
             backlog: VecDeque::new(),
+            full: false,
             connecting,
             reasons: Reasons::default(),
             awake: false,
@@ -512,8 +520,10 @@ impl Driver for MemoryDriver {
     fn next(&mut self, buffer: &mut [u8]) -> Option<Completion> {
         self.moves += 1;
         while let Some(key) = self.drained.pop_front() {
-            let conn = self.conns.get(key);
-            if let Some(conn) = conn.filter(|conn| conn.closing.is_none() && !conn.broken) {
+            let conn = self.conns.get_mut(key);
+            let is_open = |conn: &&mut Conn| conn.closing.is_none() && !conn.broken;
+            if let Some(conn) = conn.filter(is_open).filter(|conn| conn.backlog.is_empty()) {
+                conn.full = false;
                 return Some(Completion::Drained(conn.owner));
             }
         }
@@ -565,14 +575,14 @@ impl Driver for MemoryDriver {
         Ok(self.insert(stream, owner, true))
     }
 
-    fn send(&mut self, key: Key, bytes: &[u8]) -> usize {
+    fn send(&mut self, key: Key, bytes: &[u8]) -> Flow {
         let Some(conn) = self.conns.get_mut(key).filter(|conn| !conn.broken) else {
-            return 0;
+            return Flow::On;
         };
         self.moves += 1;
         if conn.tls.is_none() {
             conn.send_raw(bytes);
-            return conn.backlog.len();
+            return conn.flow();
         }
         for part in Records::parts(bytes) {
             if let Some(tls) = &mut conn.tls {
@@ -580,7 +590,7 @@ impl Driver for MemoryDriver {
                 conn.send_raw(sealed.expect("a stand-in never refuses"));
             }
         }
-        conn.backlog.len()
+        conn.flow()
     }
 
     /// Protects a connection by the stand-in only. Tests of real TLS send plain bytes after the handshake.
@@ -591,8 +601,17 @@ impl Driver for MemoryDriver {
         }
     }
 
-    fn backlog(&self, key: Key) -> usize {
+    fn unsent(&self, key: Key) -> usize {
         self.conns.get(key).map_or(0, |conn| conn.backlog.len())
+    }
+
+    fn is_drained(&mut self, key: Key) -> bool {
+        !self.is_full(key)
+    }
+
+    fn is_full(&self, key: Key) -> bool {
+        let conn = self.conns.get(key);
+        conn.is_some_and(|conn| conn.full && !conn.broken)
     }
 
     fn local(&self, _: Key, _: u16) -> Endpoint {
@@ -668,6 +687,13 @@ impl Driver for MemoryDriver {
         self.moves += 1;
         if let Some(conn) = self.conns.remove(key) {
             conn.stream.pipe().torn = true;
+        }
+    }
+
+    fn close_with(&mut self, key: Key, message: &[u8]) {
+        match self.send(key, message) {
+            Flow::On => self.close(key),
+            Flow::Full => self.abort(key),
         }
     }
 

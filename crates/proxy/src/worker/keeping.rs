@@ -133,7 +133,7 @@ impl<D: Driver> Worker<D> {
         let is_free = matches!(server.stage, Stage::Leased)
             && server.session.is_free()
             && !server.session.is_uncertain()
-            && self.driver.backlog(server.key) == 0;
+            && self.driver.is_drained(server.key);
         let client = server.lease.and_then(|id| self.clients.must_get(id));
         let is_willing = client.is_some_and(|client| {
             client.session.pin().is_none()

@@ -140,7 +140,7 @@ impl<D: Driver> Worker<D> {
             && client.subscriber.is_none()
             && client.pinned.is_none()
             && client.identity.tls.is_none()
-            && self.driver.backlog(client.key) == 0;
+            && self.driver.unsent(client.key) == 0;
         if !is_idle {
             return None;
         }

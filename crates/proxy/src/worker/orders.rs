@@ -419,9 +419,9 @@ impl<D: Driver> Worker<D> {
     /// Returns the clients and servers with unsent bytes.
     fn unsent(&self) -> (Vec<ClientId>, Vec<ServerId>) {
         let clients = self.clients.iter();
-        let clients = clients.filter(|(_, client)| self.driver.backlog(client.key) > 0);
+        let clients = clients.filter(|(_, client)| self.driver.unsent(client.key) > 0);
         let servers = self.servers.iter();
-        let servers = servers.filter(|(_, server)| self.driver.backlog(server.key) > 0);
+        let servers = servers.filter(|(_, server)| self.driver.unsent(server.key) > 0);
         (
             clients.map(|(id, _)| id).collect(),
             servers.map(|(id, _)| id).collect(),

@@ -15,7 +15,7 @@ use super::keeping::Kept;
 use super::measure::micros;
 use super::slots::{Client, Phase, Server, Stage};
 use super::{Worker, trim};
-use crate::driver::{Driver, Why};
+use crate::driver::{Driver, Flow, Why};
 use crate::sizing::class_of;
 
 /// Maximum replies that a server may owe a client before the worker stops reading from the client.
@@ -196,7 +196,7 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.must_get(id) else {
             return;
         };
-        if self.driver.send(client.key, bytes) > 0 {
+        if self.driver.send(client.key, bytes) == Flow::Full {
             self.driver.stop(client.key, Why::Unread);
         }
     }
@@ -396,7 +396,7 @@ impl<D: Driver> Worker<D> {
             server.is_checked = false;
             server.request_at = self.now;
             client.request_at = self.now;
-            if self.driver.send(server.key, bytes) > 0 {
+            if self.driver.send(server.key, bytes) == Flow::Full {
                 self.driver.stop(client.key, Why::Partner);
             }
             if server.session.owed_replies() > REPLIES_MAX {
@@ -462,12 +462,7 @@ impl<D: Driver> Worker<D> {
         } else {
             bytes
         };
-        let backlog = if bytes.is_empty() {
-            0
-        } else {
-            self.driver.send(key, bytes)
-        };
-        if backlog > 0 {
+        if !bytes.is_empty() && self.driver.send(key, bytes) == Flow::Full {
             self.stop_for_client(id, server_id);
         }
         trim(&mut buffer);
@@ -587,7 +582,7 @@ impl<D: Driver> Worker<D> {
         };
         let is_leased =
             matches!(server.stage, Stage::Leased) && matches!(client.phase, Phase::Ready);
-        let is_free = server.session.is_free() && self.driver.backlog(server.key) == 0;
+        let is_free = server.session.is_free() && self.driver.is_drained(server.key);
         // The server has the client's settings by now, and the client's input comes next.
         let is_prepared =
             client.stalled && server.session.is_untouched() && !server.is_role_doubtful;

@@ -11,7 +11,7 @@ use weir_wire::sqlstate::SqlState;
 use super::client::Leaving;
 use super::ids::{ClientId, PoolId, ServerId, Waiter};
 use super::keeping::Kept;
-use super::slots::{Client, Phase, Stage, Test};
+use super::slots::{Client, Phase, Server, Stage, Test};
 use super::{Worker, trim};
 use crate::driver::Driver;
 
@@ -67,8 +67,32 @@ impl<D: Driver> Worker<D> {
                 // A message that was not asked for has begun to arrive: no client may get this server.
                 self.close_server(server_id, "idle server got dirty");
             } else if free {
-                self.put_back(server_id);
+                self.put_back_when_sent(server_id);
             }
+        }
+    }
+
+    /// Puts a free server back as soon as all bytes to it are sent, and closes it if that takes too long. Its client
+    /// may have left before the last of them.
+    fn put_back_when_sent(&mut self, server_id: ServerId) {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
+            return;
+        };
+        if self.driver.is_drained(server.key) {
+            return self.put_back(server_id);
+        }
+        server.stage = Stage::Cleaning;
+        server.cleaning_until = Some(self.now.plus(DRAIN_MAX));
+        self.arm_server(server_id, Some(DRAIN_MAX));
+    }
+
+    /// Puts back an abandoned server whose last bytes are sent, if it is free.
+    pub(super) fn put_back_abandoned(&mut self, server_id: ServerId) {
+        let server = self.servers.must_get(server_id);
+        let is_abandoned = |server: &Server| matches!(server.stage, Stage::Cleaning);
+        if server.is_some_and(|server| is_abandoned(server) && server.session.is_free()) {
+            self.arm_server(server_id, None);
+            self.put_back(server_id);
         }
     }
 
@@ -80,6 +104,10 @@ impl<D: Driver> Worker<D> {
         debug_assert!(
             server.session.is_free(),
             "promise 1: only a free server goes back"
+        );
+        debug_assert!(
+            self.driver.is_drained(server.key),
+            "promise 1: a server goes back when all bytes to it are sent"
         );
         // The reasons for which the server was stopped were those of its client.
         self.driver.clear_reasons(server.key);
@@ -303,7 +331,7 @@ impl<D: Driver> Worker<D> {
         let stage = std::mem::replace(&mut server.stage, Stage::Idle);
         self.arm_server(server_id, None);
         match stage {
-            Stage::Cleaning => self.put_back(server_id),
+            Stage::Cleaning => self.put_back_when_sent(server_id),
             Stage::Testing(Test::Reset) => {
                 if let Some(server) = self.servers.must_get_mut(server_id) {
                     server.session.was_reset();
@@ -313,7 +341,7 @@ impl<D: Driver> Worker<D> {
             }
             Stage::Testing(Test::Ping) => {
                 self.test_passed(pool_id, server_id);
-                self.put_back(server_id);
+                self.put_back_when_sent(server_id);
             }
             Stage::Testing(Test::Check(waiter)) => {
                 self.test_passed(pool_id, server_id);
@@ -328,7 +356,7 @@ impl<D: Driver> Worker<D> {
             Stage::Testing(test @ (Test::Look | Test::Load { .. })) => {
                 self.test_passed(pool_id, server_id);
                 if !self.looked(server_id, test) {
-                    self.put_back(server_id);
+                    self.put_back_when_sent(server_id);
                 }
             }
             other => {

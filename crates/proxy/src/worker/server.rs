@@ -604,10 +604,10 @@ impl<D: Driver> Worker<D> {
         let _ = weir_wire::encode::terminate(&mut message);
         // Before the start-up packet, a Terminate would stand in the middle of a TLS handshake.
         let is_greeted = !server.stage.is_before_startup() && server.session.is_quiet_and_synced();
-        if is_greeted && self.driver.send(server.key, &message) == 0 {
-            self.driver.close(server.key);
+        // The server's place is given back now, so the connection must not live on.
+        if is_greeted {
+            self.driver.close_with(server.key, &message);
         } else {
-            // The server's place is given back now, so the connection must not live on.
             self.driver.abort(server.key);
         }
         if let Some(pool) = self.pools.must_get_mut(server.pool) {

@@ -151,7 +151,7 @@ impl<D: Driver> Worker<D> {
     fn buffers(&self, key: Key, received: &[u8]) -> Buffers {
         Buffers {
             received: received.len() as u64,
-            unsent: self.driver.backlog(key) as u64,
+            unsent: self.driver.unsent(key) as u64,
         }
     }
 

@@ -92,7 +92,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if let Some(server) = self.servers.must_get(server_id) {
-            if self.driver.backlog(key) > 0 {
+            if self.driver.is_full(key) {
                 self.driver.stop(server.key, Why::Partner);
             }
             self.driver.go(server.key, Why::Flush);

@@ -502,7 +502,7 @@ impl<D: Driver> Worker<D> {
         if !may_be_told {
             return;
         }
-        if self.driver.backlog(client.key) == 0 {
+        if !self.driver.is_full(client.key) {
             self.send_some_mail(id, false);
         } else if let Some(subscriber) = client.subscriber.as_deref_mut() {
             subscriber.unread_since.get_or_insert(self.now);
@@ -524,7 +524,7 @@ impl<D: Driver> Worker<D> {
         };
         let mut messages = std::mem::take(&mut self.answers);
         let (mut count, mut bytes) = (0, 0);
-        while !subscriber.mail.is_empty() && (all || self.driver.backlog(client.key) == 0) {
+        while !subscriber.mail.is_empty() && (all || !self.driver.is_full(client.key)) {
             messages.clear();
             count += subscriber.mail.take(&mut messages, SEND_MAX);
             bytes += messages.len();

@@ -6,6 +6,7 @@ use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 
 use super::world::World;
+use crate::driver::memory::End;
 
 /// Capacity of each connection, in bytes: far less than the tests send.
 const ROOM: usize = 4096;
@@ -144,4 +145,23 @@ fn a_server_in_the_middle_of_its_own_long_message_goes_to_nobody() {
     let heard = world.callers[one].got.len();
     assert!(heard > notice.len(), "the notice is whole: {heard} bytes");
     assert_eq!(waiting(&world), 0, "now somebody does");
+}
+
+#[test]
+fn a_server_whose_client_left_goes_to_nobody_before_its_last_byte_is_sent() {
+    let (mut world, one, other) = copying("", "copy in");
+    let data = (0..20).fold(say(), |said, _| said.copy_data(&"x".repeat(1000)));
+    world.ask(one, &data);
+    assert!(world.buffered_max() > 0, "not everything was taken");
+    assert_eq!(world.servers[0].peer.send(&failed()), failed().len());
+    world.settle();
+    world.callers[one].leave(End::Reset);
+    world.settle();
+    assert_eq!(world.ask(other, &say().query("SELECT 1")), "");
+    assert_eq!(waiting(&world), 1, "nobody gets the server");
+    let read = hear_out(&mut world);
+    assert!(
+        read.ends_with(&say().query("SELECT 1").into_bytes()),
+        "now it does"
+    );
 }
