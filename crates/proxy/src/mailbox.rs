@@ -17,7 +17,6 @@ use crate::listen::Accepted;
 use crate::moved::MovedServer;
 use crate::orders::{Refusal, Task};
 use crate::resolve::Resolved;
-use crate::socket::Stream;
 use crate::tls::Advanced;
 use crate::worker::{
     Answered, Arrival, Asking, CancellerId, ClientId, Forward, Heard, Leaver, ServerId,
@@ -39,12 +38,10 @@ pub(crate) enum Asker {
 
 /// Source of a cancel request that a worker passes on.
 pub(crate) enum CancelFrom {
-    /// No connection that waits for the outcome.
-    Nobody,
-    /// Connection of another worker, closed when the cancel is over.
-    Socket(Stream),
     /// Connection of the other process in an upgrade.
     Neighbour(Place),
+    /// Connection of another worker, closed when the cancel is over.
+    Worker(Place),
 }
 
 /// Message to a worker: everything that reaches it except through sockets and timers.
@@ -61,7 +58,7 @@ pub(crate) enum Message {
     Barrier(Sender<()>),
     /// Cancel the statement of this client. The asker is told when that is done.
     Cancel { client: ClientId, asker: CancelFrom },
-    /// Cancel requested by this connection is over in the other process.
+    /// Cancel requested by this connection is over, on another worker or in the other process.
     CancelOver(ClientId),
     /// Limit that another worker needs is full: close an idle server that fits, or pass the message on.
     Evict {

@@ -10,7 +10,6 @@ use slotmap::Key as _;
 use weir_pool::{Entered, Moment};
 use weir_session::fault::Fault;
 use weir_stats::Blame;
-use weir_stats::Endpoint;
 use weir_wire::encode;
 
 use super::client::Leaving;
@@ -21,9 +20,8 @@ use super::timers::Timer;
 use super::{Missing, Worker};
 use crate::driver::{Driver, Key, Owner};
 use crate::global::Place;
-use crate::listen::Accepted;
-use crate::mailbox::CancelFrom;
-use crate::socket::{Stream, Target};
+use crate::mailbox::{CancelFrom, Message};
+use crate::socket::Target;
 use crate::transport::Outgoing;
 
 /// Maximum cancels on their way at once, per worker. More are dropped, as PostgreSQL drops what it cannot deliver
@@ -49,6 +47,8 @@ pub(super) enum CancelAsker {
     Here(ClientId),
     /// Connection of the other process of an upgrade.
     Neighbour(Place),
+    /// Connection of another worker.
+    There(Place),
 }
 
 /// Cancel request that waits until the server works on the client's request, because a request of ours comes first.
@@ -413,6 +413,9 @@ impl<D: Driver> Worker<D> {
             Some(CancelAsker::Neighbour(place)) => {
                 self.global.succession.neighbour.cancel_over(place)
             }
+            Some(CancelAsker::There(place)) => {
+                self.mail(place.lane, Message::CancelOver(place.client));
+            }
             Some(CancelAsker::Here(_)) | None => {}
         }
     }
@@ -420,30 +423,20 @@ impl<D: Driver> Worker<D> {
     /// Handles a cancel that came in on another worker, or in another process.
     pub(super) fn cancel_message(&mut self, client: ClientId, asker: CancelFrom) {
         let asker = match asker {
-            CancelFrom::Nobody => None,
-            CancelFrom::Neighbour(place) => Some(CancelAsker::Neighbour(place)),
-            CancelFrom::Socket(stream) => self.adopt_asker(stream),
+            CancelFrom::Neighbour(place) => CancelAsker::Neighbour(place),
+            CancelFrom::Worker(place) => CancelAsker::There(place),
         };
-        self.cancel_client(client, asker);
+        self.cancel_client(client, Some(asker));
     }
 
-    /// Adopts the connection of a cancel request that came in on another worker. It is only held until the cancel is
-    /// over.
-    fn adopt_asker(&mut self, stream: Stream) -> Option<CancelAsker> {
-        if let Some(load) = self.global.workers.loads.get(self.lane) {
-            load.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    /// Reports to other workers that cancels of their connections are over, because this worker stops.
+    pub(super) fn drop_cancels(&mut self) {
+        let askers = self.cancellers.iter();
+        let askers: Vec<_> = askers.filter_map(|(_, known)| known.asker()).collect();
+        for asker in askers {
+            if matches!(asker, CancelAsker::There(_)) {
+                self.cancel_done(Some(asker));
+            }
         }
-        let id = self.welcome_socket(Accepted {
-            stream,
-            remote: Endpoint::default(),
-            local: Endpoint::default(),
-            is_loopback: false,
-            remote_pid: 0,
-            remote_uid: None,
-        })?;
-        // A client beyond the limit is ended at once.
-        let client = self.clients.get_mut(id)?;
-        client.phase = Phase::Cancelling;
-        Some(CancelAsker::Here(id))
     }
 }

@@ -147,6 +147,7 @@ impl<D: Driver> Worker<D> {
                 self.close_server(id, "pooler is shutting down");
             }
         }
+        self.drop_cancels();
         self.ending.is_over = true;
     }
 

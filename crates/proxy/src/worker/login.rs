@@ -220,17 +220,14 @@ impl<D: Driver> Worker<D> {
         if place.lane == self.lane {
             return self.cancel_client(place.client, Some(CancelAsker::Here(id)));
         }
-        // The socket goes to the client's worker, which closes it when the cancel is over.
-        let socket = self.driver.detach(client.key);
-        let asker = socket.map_or(CancelFrom::Nobody, CancelFrom::Socket);
-        drop(self.post(
-            place.lane,
-            Message::Cancel {
-                client: place.client,
-                asker,
-            },
-        ));
-        self.remove_client(id, Leaving::Orderly, "cancel request");
+        // The client's worker tells when the cancel is over.
+        let request = Message::Cancel {
+            client: place.client,
+            asker: CancelFrom::Worker(self.place_of(id)),
+        };
+        if self.post(place.lane, request).is_err() {
+            self.remove_client(id, Leaving::Orderly, "cancel request");
+        }
     }
 
     /// Returns the place of a client of this worker.

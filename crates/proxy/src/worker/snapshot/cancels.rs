@@ -26,7 +26,7 @@ impl<D: Driver> Worker<D> {
     fn asker_of(&self, canceller: &Canceller) -> Option<&Client> {
         match canceller.asker()? {
             CancelAsker::Here(client) => self.clients.get(client),
-            CancelAsker::Neighbour(_) => None,
+            CancelAsker::Neighbour(_) | CancelAsker::There(_) => None,
         }
     }
 
