@@ -5,7 +5,6 @@
 //! readiness events; a driver over io_uring would deliver the same [`Completion`]s from its ring.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use weir_pool::Moment;
@@ -52,6 +51,8 @@ pub(crate) enum Completion {
     AcceptFailed(io::Error),
     Connected(Owner),
     ConnectFailed(Owner, io::Error),
+    /// The connection is out of the driver: the end of [`Driver::begin_detach`].
+    Detached(Owner, Stream),
     /// No byte is unsent any more: the socket has taken all of them, or the connection broke and its end follows. Comes
     /// after [`Flow::Full`], and after [`Driver::is_drained`] has returned false; otherwise a driver may leave it out.
     Drained(Owner),
@@ -85,6 +86,7 @@ impl Completion {
             Self::Accepted(_) | Self::AcceptFailed(_) => Owner::Nobody,
             Self::Connected(owner)
             | Self::ConnectFailed(owner, _)
+            | Self::Detached(owner, _)
             | Self::Drained(owner)
             | Self::Ended(owner, _)
             | Self::Received(owner, _) => *owner,
@@ -100,7 +102,7 @@ pub(crate) trait Driver {
     /// Returns the next event. Received bytes are put into `buffer`.
     fn next(&mut self, buffer: &mut [u8]) -> Option<Completion>;
 
-    /// Takes over a connected socket.
+    /// Takes over a connected socket. Bytes that were received before are reported first.
     fn add(&mut self, stream: Stream, owner: Owner) -> io::Result<Key>;
 
     /// Begins to connect; a completion reports the outcome.
@@ -159,11 +161,10 @@ pub(crate) trait Driver {
     /// Closes the connection at once. The message is sent before if the socket takes it whole, without waiting.
     fn close_with(&mut self, key: Key, message: &[u8]);
 
-    /// Takes a connection out of the driver, unless bytes are still to be sent.
-    fn detach(&mut self, key: Key) -> Option<Stream>;
-
-    /// Returns the socket of a connection that has no backlog and no TLS, and is not broken.
-    fn socket(&self, key: Key) -> Option<BorrowedFd<'_>>;
+    /// Begins to take an established connection out of the driver. From now on nothing is received from it.
+    /// [`Completion::Detached`] comes when all bytes are sent, or [`Completion::Ended`] if the connection breaks before.
+    /// Neither comes if the connection is closed first. Does nothing for a connection that is already on its way.
+    fn begin_detach(&mut self, key: Key);
 
     /// Sets the options of connections made from now on; called by a reload.
     fn set_options(&mut self, options: TcpOptions);

@@ -116,6 +116,11 @@ impl LinkMessage {
         (packet.len() <= PACKET_MAX).then_some(packet)
     }
 
+    /// True if the message is short enough to be sent.
+    pub(crate) fn fits(&self) -> bool {
+        self.encode().is_some()
+    }
+
     fn decode(packet: &[u8]) -> Result<Self, LinkError> {
         let (version, message) = packet.split_first().ok_or(LinkError::Ended)?;
         if *version != VERSION {

@@ -93,17 +93,23 @@ impl TcpOptions {
     }
 }
 
-/// Connection that can be handed over: its socket, and its TLS session.
+/// Connection that can be handed over.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) socket: Socket,
     /// TLS session; `None` for plain bytes.
     pub(crate) tls: Option<Box<Session>>,
+    /// Bytes that a driver has received, and has not reported. The next driver reports them first.
+    pub(crate) received: Vec<u8>,
 }
 
 impl From<Socket> for Stream {
     fn from(socket: Socket) -> Self {
-        Self { socket, tls: None }
+        Self {
+            socket,
+            tls: None,
+            received: Vec::new(),
+        }
     }
 }
 
@@ -211,12 +217,13 @@ impl Socket {
         }
     }
 
+    /// Returns the descriptor, to be sent to another process.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Tcp(stream) => Some(stream.as_fd()),
             Self::Unix(stream) => Some(stream.as_fd()),
             #[cfg(test)]
-            Self::Memory(_) => None,
+            Self::Memory(stream) => Some(stream.descriptor()),
         }
     }
 

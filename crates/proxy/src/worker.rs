@@ -254,6 +254,11 @@ impl<D: Driver> Worker<D> {
                 Owner::Cancel(id) => self.cancel_over(id, false),
                 Owner::Client(_) | Owner::Nobody => {}
             },
+            Completion::Detached(owner, stream) => match owner {
+                Owner::Client(id) => self.client_detached(id, stream),
+                Owner::Server(id) => self.server_detached(id, stream),
+                Owner::Cancel(_) | Owner::Nobody => {}
+            },
             Completion::Drained(owner) => self.drained(owner),
             Completion::Ended(owner, ending) => match owner {
                 Owner::Client(id) => self.client_ended(id, &ending),

@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,7 +55,17 @@ struct Conn {
     /// True if the peer has sent the closing alert of TLS and everything before it was delivered.
     said_bye: bool,
     broken: Option<ErrorKind>,
-    closing: bool,
+    course: Course,
+}
+
+/// Course of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Course {
+    /// The connection is closed once its backlog is sent.
+    Closing,
+    /// The connection leaves the driver once its backlog is sent.
+    Detaching,
+    Open,
 }
 
 /// See the module's page.
@@ -68,6 +77,10 @@ pub(crate) struct Epoll {
     ready: VecDeque<Key>,
     drained: VecDeque<Key>,
     connected: VecDeque<Key>,
+    /// Connections that leave the driver.
+    detaching: VecDeque<Key>,
+    /// Bytes that another driver had received from connections, to be reported before any others.
+    early: VecDeque<(Key, Vec<u8>)>,
     closing: Vec<(Key, Moment)>,
     /// Listeners by number; an empty place belongs to a closed one. Places never move, since epoll knows a listener by
     /// its number.
@@ -99,6 +112,8 @@ impl Epoll {
             ready: VecDeque::new(),
             drained: VecDeque::new(),
             connected: VecDeque::new(),
+            detaching: VecDeque::new(),
+            early: VecDeque::new(),
             closing: Vec::new(),
             accepts: VecDeque::new(),
             listeners: listeners.into_iter().map(Some).collect(),
@@ -113,13 +128,14 @@ impl Epoll {
 
     fn insert(&mut self, mut stream: Stream, owner: Owner, connecting: bool) -> io::Result<Key> {
         let registry = self.poll.registry();
-        self.conns.try_insert_with_key(|key| {
+        let received = std::mem::take(&mut stream.received);
+        let key = self.conns.try_insert_with_key(|key| {
             stream.socket.register(registry, token(key))?;
             if connecting {
                 stream.socket.watch(registry, token(key), true)?;
             }
             let said_bye = stream.tls.as_ref().is_some_and(|tls| tls.is_closed());
-            Ok(Conn {
+            Ok::<_, io::Error>(Conn {
                 socket: stream.socket,
                 tls: stream.tls,
                 owner,
@@ -134,9 +150,13 @@ impl Epoll {
                 hung_up: false,
                 said_bye,
                 broken: None,
-                closing: false,
+                course: Course::Open,
             })
-        })
+        })?;
+        if !received.is_empty() {
+            self.early.push_back((key, received));
+        }
+        Ok(key)
     }
 
     fn note(&mut self, token: Token, event: Noted) {
@@ -162,7 +182,7 @@ impl Epoll {
             conn.readable = true;
             conn.hung_up |= event.hung_up;
         }
-        if event.broken && !conn.reasons.is_empty() {
+        if event.broken && !conn.is_heard() {
             // A stopped connection is not read, so the error is reported at once.
             conn.broken = Some(ErrorKind::ConnectionReset);
         }
@@ -279,16 +299,61 @@ impl Epoll {
         }
     }
 
+    /// Takes a connection out that is on its way, if all its bytes are sent.
+    fn detach(&mut self) -> Option<Completion> {
+        while let Some(key) = self.detaching.pop_front() {
+            let conn = self.conns.get(key);
+            // A connection that broke meanwhile has ended. It may also have been closed, or sent more.
+            let is_ready = |conn: &Conn| {
+                conn.course == Course::Detaching && !conn.full && conn.broken.is_none()
+            };
+            if !conn.is_some_and(is_ready) {
+                continue;
+            }
+            if let Some(conn) = self.remove(key) {
+                let early = self.early.iter().position(|(early, _)| *early == key);
+                let received = early.and_then(|place| self.early.remove(place));
+                let stream = Stream {
+                    socket: conn.socket,
+                    tls: conn.tls,
+                    received: received.unwrap_or_default().1,
+                };
+                return Some(Completion::Detached(conn.owner, stream));
+            }
+        }
+        None
+    }
+
+    /// Reports bytes that another driver had received.
+    fn report_early(&mut self, buffer: &mut [u8]) -> Option<Completion> {
+        let (conns, suspended) = (&self.conns, self.suspended);
+        self.early.retain(|(key, _)| conns.contains_key(*key));
+        let place = self.early.iter().position(|(key, _)| {
+            let conn = conns.get(*key);
+            conn.is_some_and(|conn| conn.is_heard() && (!suspended || conn.awake))
+        })?;
+        let (key, received) = self.early.get_mut(place)?;
+        let len = received.len().min(buffer.len());
+        let part: Vec<u8> = received.drain(..len).collect();
+        let is_over = received.is_empty();
+        let owner = self.conns.get(*key)?.owner;
+        buffer.get_mut(..len)?.copy_from_slice(&part);
+        if is_over {
+            self.early.remove(place);
+        }
+        Some(Completion::Received(owner, len))
+    }
+
     fn receive(&mut self, key: Key, buffer: &mut [u8]) -> Option<Completion> {
         let conn = self.conns.get_mut(key)?;
         conn.queued = false;
-        if conn.closing {
+        if conn.course == Course::Closing {
             return None;
         }
         if let Some(kind) = conn.broken {
             return self.end(key, Some(kind.into()));
         }
-        if !conn.reasons.is_empty() || !conn.readable || (self.suspended && !conn.awake) {
+        if !conn.is_heard() || !conn.readable || (self.suspended && !conn.awake) {
             return None;
         }
         if conn.said_bye {
@@ -448,10 +513,16 @@ impl Conn {
             .is_some_and(|tls| tls.has_partial_record())
     }
 
+    /// True if the connection is received from.
+    #[inline]
+    fn is_heard(&self) -> bool {
+        self.reasons.is_empty() && self.course == Course::Open
+    }
+
     /// Queues the connection if it may be received from, and there may be something to receive.
     #[inline]
     fn queue_if_ready(&mut self, key: Key, ready: &mut VecDeque<Key>) {
-        if self.readable && self.reasons.is_empty() && !self.queued {
+        if self.readable && self.is_heard() && !self.queued {
             self.queued = true;
             ready.push_back(key);
         }
@@ -495,7 +566,8 @@ impl Driver for Epoll {
         } else if !self.accepts.is_empty() && !self.suspended {
             timeout = Some(Duration::ZERO);
         }
-        if !self.ready.is_empty() || !self.drained.is_empty() || !self.connected.is_empty() {
+        let is_idle = self.ready.is_empty() && self.drained.is_empty() && self.connected.is_empty();
+        if !is_idle || !self.detaching.is_empty() || !self.early.is_empty() {
             timeout = Some(Duration::ZERO);
         }
         match self.poll.poll(&mut self.events, timeout) {
@@ -519,12 +591,25 @@ impl Driver for Epoll {
         }
         while let Some(key) = self.drained.pop_front() {
             match self.conns.get_mut(key) {
-                Some(conn) if !conn.closing && conn.backlog.is_empty() => {
+                Some(conn) if conn.course != Course::Closing && conn.backlog.is_empty() => {
                     conn.full = false;
+                    if conn.course == Course::Detaching {
+                        self.detaching.push_back(key);
+                    }
                     return Some(Completion::Drained(conn.owner));
                 }
                 _ => {}
             }
+        }
+        if !self.detaching.is_empty()
+            && let Some(completion) = self.detach()
+        {
+            return Some(completion);
+        }
+        if !self.early.is_empty()
+            && let Some(completion) = self.report_early(buffer)
+        {
+            return Some(completion);
         }
         while let Some(key) = self.ready.pop_front() {
             if let Some(completion) = self.receive(key, buffer) {
@@ -611,6 +696,7 @@ impl Driver for Epoll {
         self.conns
             .get(key)
             .is_none_or(|conn| conn.readable || conn.broken.is_some() || conn.has_partial_record())
+            || self.early.iter().any(|(early, _)| *early == key)
     }
 
     fn stop(&mut self, key: Key, why: Why) {
@@ -672,7 +758,7 @@ impl Driver for Epoll {
             self.remove(key);
             return;
         }
-        conn.closing = true;
+        conn.course = Course::Closing;
         conn.owner = Owner::Nobody;
         self.closing.push((key, self.now.plus(LINGER)));
     }
@@ -688,25 +774,15 @@ impl Driver for Epoll {
         }
     }
 
-    fn detach(&mut self, key: Key) -> Option<Stream> {
-        let conn = self.conns.get(key)?;
-        let is_busy = !conn.backlog.is_empty() || conn.connecting || conn.has_partial_record();
-        if is_busy || conn.broken.is_some() {
-            return None;
+    fn begin_detach(&mut self, key: Key) {
+        let conn = self.conns.get_mut(key);
+        let Some(conn) = conn.filter(|conn| conn.course == Course::Open) else {
+            return;
+        };
+        conn.course = Course::Detaching;
+        if !conn.full {
+            self.detaching.push_back(key);
         }
-        self.remove(key).map(|conn| Stream {
-            socket: conn.socket,
-            tls: conn.tls,
-        })
-    }
-
-    fn socket(&self, key: Key) -> Option<BorrowedFd<'_>> {
-        let conn = self.conns.get(key)?;
-        let is_busy = !conn.backlog.is_empty() || conn.connecting || conn.tls.is_some();
-        if is_busy || conn.broken.is_some() || !conn.reasons.is_empty() {
-            return None;
-        }
-        conn.socket.descriptor()
     }
 
     fn stop_accepting_tcp(&mut self) {

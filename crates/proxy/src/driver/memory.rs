@@ -4,11 +4,11 @@
 //! It behaves as [`super::Epoll`]: one segment per receive, and a backlog once the queue is full. An orderly end is
 //! reported only after everything before it was read; a reset at once, even to a stopped connection.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, PipeReader};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use slotmap::SlotMap;
@@ -88,11 +88,35 @@ impl Pipe {
 
 /// The worker's end of a connection; closed when dropped.
 #[derive(Debug)]
-pub(crate) struct MemoryStream(Arc<Held>);
+pub(crate) struct MemoryStream {
+    held: Arc<Held>,
+    /// Connections whose descriptor was sent to another process, from the driver that had this one last.
+    sent: Option<Sent>,
+}
+
+/// Connections whose descriptors are on their way to another process, by the file that stands for each.
+type Sent = Arc<Mutex<Vec<(u64, Arc<Held>)>>>;
 
 impl MemoryStream {
     fn pipe(&self) -> MutexGuard<'_, Pipe> {
-        lock(&self.0.0)
+        lock(&self.held.pipe)
+    }
+
+    /// Returns a descriptor that stands for the connection when it is sent to another process.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        let made = || io::pipe().expect("a descriptor").0;
+        let descriptor = self.held.descriptor.get_or_init(made).as_fd();
+        if let Some(sent) = &self.sent {
+            lock(sent).push((file(descriptor), Arc::clone(&self.held)));
+        }
+        descriptor
+    }
+
+    /// Ends the stay outside of a driver: the descriptor was not sent.
+    fn keep(&mut self) {
+        if let Some(sent) = self.sent.take() {
+            lock(&sent).retain(|(_, held)| !Arc::ptr_eq(held, &self.held));
+        }
     }
 
     /// Receives as from a socket: all segments that have come and fit.
@@ -117,11 +141,24 @@ impl MemoryStream {
 
 /// Connection that stays open until the last process that has it drops it.
 #[derive(Debug)]
-struct Held(Arc<Mutex<Pipe>>);
+struct Held {
+    pipe: Arc<Mutex<Pipe>>,
+    /// Descriptor that stands for the connection when it is sent to another process.
+    descriptor: OnceLock<PipeReader>,
+}
+
+impl Held {
+    fn new(pipe: &Arc<Mutex<Pipe>>) -> Arc<Self> {
+        Arc::new(Self {
+            pipe: Arc::clone(pipe),
+            descriptor: OnceLock::new(),
+        })
+    }
+}
 
 impl Drop for Held {
     fn drop(&mut self) {
-        lock(&self.0).closed = true;
+        lock(&self.pipe).closed = true;
     }
 }
 
@@ -147,7 +184,10 @@ impl Peer {
             said_bye: false,
             torn: false,
         }));
-        let stream = MemoryStream(Arc::new(Held(Arc::clone(&pipe))));
+        let stream = MemoryStream {
+            held: Held::new(&pipe),
+            sent: None,
+        };
         let layer = RefCell::new(None);
         (stream, Self { pipe, layer })
     }
@@ -256,8 +296,10 @@ struct Conn {
     awake: bool,
     broken: bool,
     closing: Option<Moment>,
-    /// Descriptor that stands for the connection when it is sent to another process.
-    descriptor: OnceCell<PipeReader>,
+    /// True if the connection leaves the driver.
+    detaching: bool,
+    /// Bytes received and not reported.
+    received: Vec<u8>,
 }
 
 impl Conn {
@@ -317,8 +359,7 @@ pub(crate) struct MemoryDriver {
     pub(crate) is_short: bool,
     /// True if the shortage was reported since the last wait.
     told_short: bool,
-    /// Connections that were sent to another process, by the file that stands for each.
-    sent: Vec<(u64, MemoryStream)>,
+    sent: Sent,
     /// Buffers that TLS connections share.
     records: Records,
 }
@@ -345,9 +386,11 @@ impl MemoryDriver {
     }
 
     /// Takes the connection whose descriptor, for this file, was sent to another process.
-    pub(crate) fn take_sent(&mut self, file: u64) -> Option<Stream> {
-        let place = self.sent.iter().position(|(known, _)| *known == file)?;
-        Some(Socket::Memory(self.sent.swap_remove(place).1).into())
+    pub(crate) fn take_sent(&self, file: u64) -> Option<Stream> {
+        let mut sent = lock(&self.sent);
+        let place = sent.iter().position(|(known, _)| *known == file)?;
+        let held = sent.swap_remove(place).1;
+        Some(Socket::Memory(MemoryStream { held, sent: None }).into())
     }
 
     /// Hands the backlogs to the system, as the end of a process does.
@@ -395,7 +438,8 @@ impl MemoryDriver {
             awake: false,
             broken: false,
             closing: None,
-            descriptor: OnceCell::new(),
+            detaching: false,
+            received: Vec::new(),
         })
     }
 
@@ -440,12 +484,27 @@ impl MemoryDriver {
         }
     }
 
+    /// Takes a connection out that is on its way.
+    fn detach(&mut self, key: Key) -> Option<Completion> {
+        let mut conn = self.conns.remove(key)?;
+        conn.stream.sent = Some(Arc::clone(&self.sent));
+        let stream = Stream {
+            socket: Socket::Memory(conn.stream),
+            tls: conn.tls,
+            received: conn.received,
+        };
+        Some(Completion::Detached(conn.owner, stream))
+    }
+
     /// Returns the next event of one connection.
     fn look(&mut self, key: Key, buffer: &mut [u8]) -> Option<Completion> {
         let conn = self.conns.get_mut(key)?;
         let owner = conn.owner;
         if conn.closing.is_some() {
             return None;
+        }
+        if conn.detaching && !conn.full && !conn.broken {
+            return self.detach(key);
         }
         let mut pipe = conn.stream.pipe();
         if conn.connecting {
@@ -465,8 +524,15 @@ impl MemoryDriver {
             return Some(outcome);
         }
         let reset = conn.broken || pipe.ended == Some(End::Reset);
-        if !reset && (!conn.reasons.is_empty() || (self.suspended && !conn.awake)) {
+        if !reset && (conn.detaching || !conn.reasons.is_empty() || (self.suspended && !conn.awake))
+        {
             return None;
+        }
+        if !conn.received.is_empty() {
+            let len = conn.received.len().min(buffer.len());
+            buffer[..len].copy_from_slice(&conn.received[..len]);
+            conn.received.drain(..len);
+            return Some(Completion::Received(owner, len));
         }
         if !reset && conn.tls.is_some() {
             drop(pipe);
@@ -554,10 +620,13 @@ impl Driver for MemoryDriver {
 
     fn add(&mut self, stream: Stream, owner: Owner) -> io::Result<Key> {
         match stream.socket {
-            Socket::Memory(socket) => {
+            Socket::Memory(mut socket) => {
+                socket.keep();
                 let key = self.insert(socket, owner, false);
-                let said_bye = stream.tls.as_ref().is_some_and(|tls| tls.is_closed());
-                (self.conns[key].tls, self.conns[key].said_bye) = (stream.tls, said_bye);
+                let conn = &mut self.conns[key];
+                conn.said_bye = stream.tls.as_ref().is_some_and(|tls| tls.is_closed());
+                conn.tls = stream.tls;
+                conn.received = stream.received;
                 Ok(key)
             }
             _ => Err(ErrorKind::Unsupported.into()),
@@ -621,7 +690,8 @@ impl Driver for MemoryDriver {
     fn has_news(&self, key: Key) -> bool {
         self.conns.get(key).is_none_or(|conn| {
             let pipe = conn.stream.pipe();
-            let has_come = pipe.ended.is_some() || !pipe.inward.is_empty();
+            let has_come =
+                pipe.ended.is_some() || !pipe.inward.is_empty() || !conn.received.is_empty();
             conn.broken || has_come || conn.said_bye || conn.has_partial_record()
         })
     }
@@ -697,31 +767,15 @@ impl Driver for MemoryDriver {
         }
     }
 
-    fn detach(&mut self, key: Key) -> Option<Stream> {
-        let conn = self.conns.get(key)?;
-        let is_busy = !conn.backlog.is_empty() || conn.connecting || conn.has_partial_record();
-        if is_busy || conn.broken {
-            return None;
+    fn begin_detach(&mut self, key: Key) {
+        if let Some(conn) = self
+            .conns
+            .get_mut(key)
+            .filter(|conn| conn.closing.is_none())
+        {
+            self.moves += 1;
+            conn.detaching = true;
         }
-        self.moves += 1;
-        let conn = self.conns.remove(key)?;
-        if let Some(descriptor) = conn.descriptor.get() {
-            let other = MemoryStream(Arc::clone(&conn.stream.0));
-            self.sent.push((file(descriptor.as_fd()), other));
-        }
-        Some(Stream {
-            socket: Socket::Memory(conn.stream),
-            tls: conn.tls,
-        })
-    }
-
-    fn socket(&self, key: Key) -> Option<BorrowedFd<'_>> {
-        let conn = self.conns.get(key)?;
-        if !conn.backlog.is_empty() || conn.broken || conn.tls.is_some() {
-            return None;
-        }
-        let made = || io::pipe().expect("a descriptor").0;
-        Some(conn.descriptor.get_or_init(made).as_fd())
     }
 
     fn stop_accepting_tcp(&mut self) {

@@ -100,7 +100,8 @@ impl<D: Driver> Worker<D> {
     /// Ends a client that has nothing running, once clients are no longer waited for or its database is gone.
     pub(super) fn close_if_idle(&mut self, id: ClientId) {
         if self.ending.successor().is_some() {
-            return self.move_if_idle(id);
+            self.move_if_idle(id);
+            return;
         }
         // An earlier step, such as the end of another client in a loop, may have ended this one.
         let Some(client) = self.clients.get(id) else {

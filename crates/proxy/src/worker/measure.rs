@@ -142,7 +142,7 @@ impl<D: Driver> Worker<D> {
                 Stage::BeingCancelled => &mut tally.being_cancelled,
                 Stage::Cleaning | Stage::Testing(_) => &mut tally.tested,
                 Stage::Idle if self.is_long_idle(id, server) => &mut tally.used,
-                Stage::Idle => &mut tally.idle,
+                Stage::Idle | Stage::Moving(_) => &mut tally.idle,
                 Stage::Leased | Stage::Listening(_) => &mut tally.active,
                 _ => &mut tally.login,
             } += 1;

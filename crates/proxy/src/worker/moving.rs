@@ -1,14 +1,15 @@
 //! The online upgrade, on both sides: clients that have nothing running go to the next process with their sessions.
 //! There they continue as if they had always been there.
 //!
-//! A client's socket is sent while this process still holds it. The process closes its copy only when the packet has
-//! been handed over, so a client that cannot be sent loses nothing. Bytes that the client sends meanwhile stay in its
-//! socket.
+//! A client leaves the driver first. Its socket is sent while this process still holds it, and the process closes its
+//! copy only when the packet has been handed over. A client that cannot be sent goes back to the driver and loses
+//! nothing. Bytes that the client sends meanwhile stay in its socket.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use slotmap::Key as _;
 use weir_auth::secret::Secret;
 use weir_session::client::Client as Session;
 use weir_session::fault::Fault;
@@ -22,7 +23,7 @@ use super::server::REPORTED_MAX;
 use super::slots::{Client, Phase, Stage};
 use super::timers::Timer;
 use crate::clock;
-use crate::driver::Driver;
+use crate::driver::{Driver, Key, Owner};
 use crate::global::{GlobalPool, lock};
 use crate::handover::{Link, LinkError, LinkMessage, Moved, Proofs};
 use crate::listen::Accepted;
@@ -30,6 +31,8 @@ use crate::socket::Stream;
 
 /// Interval between two checks of clients that could not move yet.
 const AGAIN: Duration = Duration::from_millis(10);
+/// Maximum number of clients that begin to move in one such check: a full link takes no more of them.
+const MOVES_MAX: usize = 256;
 
 /// Client that has come from the process before this one.
 pub(crate) struct Arrival {
@@ -48,8 +51,8 @@ impl<D: Driver> Worker<D> {
             let limit = self.global.settled().settings.global.drain_timeout;
             self.timers.arm(self.now.plus(limit), Timer::Drain);
         }
-        self.move_all();
-        let stay = self.clients.len();
+        let moves = self.move_some(usize::MAX);
+        let stay = self.clients.len() - moves;
         let with_tls = self.clients.iter();
         let with_tls = with_tls.filter(|(_, client)| client.identity.tls.is_some());
         tracing::info!(
@@ -60,17 +63,26 @@ impl<D: Driver> Worker<D> {
         self.finish_if_drained();
     }
 
-    /// Moves every client that can move now.
-    pub(super) fn move_all(&mut self) {
+    /// Moves clients that could not move before.
+    pub(super) fn move_more(&mut self) {
+        self.move_some(MOVES_MAX);
+    }
+
+    /// Begins to move up to `max` of the clients that can move now. Returns their number.
+    fn move_some(&mut self, max: usize) -> usize {
         let ids: Vec<_> = self.clients.iter().map(|(id, _)| id).collect();
+        let mut moves = 0;
         for id in ids {
-            self.move_if_idle(id);
+            if moves < max && self.move_if_idle(id) {
+                moves += 1;
+            }
         }
         self.close_spare_servers();
         self.global.succession.neighbour.tell();
         if !self.clients.is_empty() && !self.ending.is_over() {
             self.timers.arm(self.now.plus(AGAIN), Timer::Moving);
         }
+        moves
     }
 
     /// Closes idle servers as soon as no client waits for one, to make room for the next process's servers.
@@ -95,28 +107,62 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Sends a client to the next process, if it has nothing running and no state that cannot move.
-    pub(super) fn move_if_idle(&mut self, id: ClientId) {
-        let Some(link) = self.ending.successor().cloned() else {
+    /// Begins to move a client to the next process, if it has nothing running and no state that cannot move. Returns
+    /// true if it does.
+    pub(super) fn move_if_idle(&mut self, id: ClientId) -> bool {
+        if self.ending.successor().is_none() {
+            return false;
+        }
+        let moved = self.portrait(id);
+        // A session that is too large never moves.
+        let fits = moved.is_some_and(|moved| LinkMessage::Client(Box::new(moved)).fits());
+        let client = self
+            .clients
+            .get(id)
+            .filter(|client| fits && !client.key.is_null());
+        let Some(client) = client else {
+            return false;
+        };
+        self.driver.begin_detach(client.key);
+        true
+    }
+
+    /// Sends a client that is out of the driver to the next process. A client that is not idle any more, or that the
+    /// link does not take, goes on here.
+    pub(super) fn client_detached(&mut self, id: ClientId, stream: Stream) {
+        let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
-        let Some(moved) = self.portrait(id) else {
-            return;
-        };
-        let Some(client) = self.clients.must_get(id) else {
-            return;
-        };
-        let key = client.key;
-        let Some(socket) = self.driver.socket(key) else {
-            return;
-        };
-        let sent = link.send(&LinkMessage::Client(Box::new(moved)), Some(socket));
-        match sent {
-            Ok(()) => {
-                drop(self.driver.detach(key));
-                self.remove_client(id, Leaving::Orderly, "moved to the next process");
+        client.key = Key::null();
+        if stream.received.is_empty() && self.send_to_next(id, &stream) {
+            // The next process has a copy of the socket.
+            drop(stream);
+            return self.remove_client(id, Leaving::Orderly, "moved to the next process");
+        }
+        match self.driver.add(stream, Owner::Client(id)) {
+            Ok(key) => {
+                if let Some(client) = self.clients.must_get_mut(id) {
+                    client.key = key;
+                }
             }
-            // The other side is slow, or the session is too large: the client moves later, or never.
+            Err(error) => {
+                let reason = format!("client connection lost: {error}");
+                self.remove_client(id, Leaving::Lost, &reason);
+            }
+        }
+    }
+
+    /// Sends a client with its socket to the next process. Returns false if that cannot be done now.
+    fn send_to_next(&mut self, id: ClientId, stream: &Stream) -> bool {
+        let moved = self.portrait(id);
+        let (Some(link), Some(moved), Some(socket)) =
+            (self.ending.successor().cloned(), moved, stream.socket.descriptor())
+        else {
+            return false;
+        };
+        match link.send(&LinkMessage::Client(Box::new(moved)), Some(socket)) {
+            Ok(()) => return true,
+            // The other side is slow, or the session has become too large: the client moves later, or never.
             Err(LinkError::Io(error)) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(LinkError::TooLong) => {}
             Err(error) => {
@@ -124,6 +170,7 @@ impl<D: Driver> Worker<D> {
                 self.ending.lose_successor();
             }
         }
+        false
     }
 
     /// Returns all that another process has to know of a client. None while the client cannot move.

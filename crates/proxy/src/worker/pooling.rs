@@ -14,13 +14,17 @@ use weir_wire::sqlstate::SqlState;
 
 use super::ids::{ClientId, PoolId, ServerId, Waiter};
 use super::looking;
-use super::slots::{Pool, Server};
+use super::slots::{Departure, Pool, Server, Stage};
 use super::state;
 use super::{Missing, Worker};
 use crate::driver::{Driver, Owner};
 use crate::global::{GlobalPool, Purpose, lock};
 use crate::mailbox::Message;
 use crate::moved::MovedServer;
+use crate::socket::Stream;
+
+/// Maximum time for which a server waits for the driver to give its connection back.
+const DETACH_MAX: Duration = Duration::from_secs(5);
 
 impl<D: Driver> Worker<D> {
     /// Returns this worker's part of a pool; creates it for the first client.
@@ -208,29 +212,54 @@ impl<D: Driver> Worker<D> {
         self.pool_index.get(&name).copied()
     }
 
-    /// Sends a free server to another worker.
+    /// Sends a free server to another worker, as soon as the driver gives its connection back.
     pub(super) fn hand_over(&mut self, server_id: ServerId, lane: usize, asked: bool) {
-        let Some(server) = self.servers.must_get(server_id) else {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
-        let (key, pool_id) = (server.key, server.pool);
-        let is_whole = server.input.is_empty() && server.session.is_free();
-        let Some(stream) = self.driver.detach(key).filter(|_| is_whole) else {
+        if !server.input.is_empty() || !server.session.is_free() {
             return self.close_server(server_id, "cannot be handed over");
-        };
-        self.arm_server(server_id, None);
-        let Some(server) = self.servers.must_remove(server_id) else {
-            return;
-        };
-        let Some(pool) = self.pools.must_get_mut(pool_id) else {
+        }
+        let Some(pool) = self.pools.must_get_mut(server.pool) else {
             return;
         };
         let Some(transfer) = pool.shard.detach(server_id.into()) else {
             self.global.broken.report(Missing::State);
-            pool.shard.closed(self.now, server_id.into());
+            return self.close_server(server_id, "cannot be handed over");
+        };
+        server.stage = Stage::Moving(Box::new(Departure {
+            lane,
+            asked,
+            transfer,
+        }));
+        self.driver.begin_detach(server.key);
+        self.arm_server(server_id, Some(DETACH_MAX));
+    }
+
+    /// Sends a server that is out of the driver to its new worker.
+    pub(super) fn server_detached(&mut self, server_id: ServerId, stream: Stream) {
+        self.arm_server(server_id, None);
+        let Some(server) = self.servers.must_remove(server_id) else {
             return;
         };
-        let Server { session, facts, .. } = server;
+        let pool_id = server.pool;
+        let Server {
+            stage,
+            session,
+            facts,
+            ..
+        } = server;
+        let Stage::Moving(departure) = stage else {
+            return self.global.broken.report(Missing::State);
+        };
+        let Departure {
+            lane,
+            asked,
+            transfer,
+        } = *departure;
+        let Some(pool) = self.pools.must_get_mut(pool_id) else {
+            return;
+        };
         let moved = Box::new(MovedServer {
             stream,
             session,
@@ -440,7 +469,9 @@ impl<D: Driver> Worker<D> {
         let mut unused = Vec::new();
         for (id, pool) in &mut self.pools {
             let auto = global.autodb_idle_timeout.filter(|_| pool.settings.is_auto);
+            let is_moving = || self.servers.iter().any(|(_, server)| server.pool == id);
             let used = pool.clients > 0 || pool.shard.servers() > 0 || pool.shard.waiting() > 0;
+            let used = used || is_moving();
             if used {
                 pool.unused_since = None;
                 continue;

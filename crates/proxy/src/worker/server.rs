@@ -610,6 +610,13 @@ impl<D: Driver> Worker<D> {
         } else {
             self.driver.abort(server.key);
         }
+        if let Stage::Moving(departure) = server.stage {
+            // No pool has the server on its way.
+            if let Some(pool) = self.pools.must_get_mut(server.pool) {
+                pool.shard.lost(self.now, departure.transfer);
+            }
+            return self.pump(server.pool);
+        }
         if let Some(pool) = self.pools.must_get_mut(server.pool) {
             if let Stage::Testing(test @ (Test::Connect | Test::Load { is_new: true })) =
                 server.stage

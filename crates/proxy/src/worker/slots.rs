@@ -9,7 +9,7 @@ use std::time::Duration;
 use slotmap::Key as _;
 use weir_auth::secret::Secret;
 use weir_config::{PoolSettings, StateCheck};
-use weir_pool::{Entered, Moment, Serial, Shard, Ticket, Want};
+use weir_pool::{Entered, Moment, Serial, Shard, Ticket, Transfer, Want};
 use weir_session::client::Client as ClientSession;
 use weir_session::fault::Fault;
 use weir_session::hello::{Hello, Opening};
@@ -303,6 +303,8 @@ pub(super) enum Stage {
     Listening(ListenerId),
     /// The server connection is logging in.
     Login(Box<ServerLogin>),
+    /// The server goes to another worker as soon as the driver gives its connection back.
+    Moving(Box<Departure>),
     /// The server was asked for TLS; these settings apply once it has answered.
     Negotiating(Arc<Outgoing>),
     /// The server's address is being looked up.
@@ -311,6 +313,15 @@ pub(super) enum Stage {
     Securing(Box<Securing>),
     /// A request of our own runs.
     Testing(Test),
+}
+
+/// Server that goes to another worker.
+pub(super) struct Departure {
+    /// Worker that gets the server.
+    pub(super) lane: usize,
+    /// True if that worker has asked for it.
+    pub(super) asked: bool,
+    pub(super) transfer: Transfer,
 }
 
 impl Stage {

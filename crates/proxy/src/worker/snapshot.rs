@@ -162,7 +162,7 @@ impl<D: Driver> Worker<D> {
             Stage::BeingCancelled => ServerState::BeingCanceled,
             Stage::Cleaning | Stage::Testing(_) => ServerState::Tested,
             Stage::Idle if self.is_long_idle(id, server) => ServerState::Used,
-            Stage::Idle => ServerState::Idle,
+            Stage::Idle | Stage::Moving(_) => ServerState::Idle,
             Stage::Leased | Stage::Listening(_) => ServerState::Active,
             Stage::Connecting
             | Stage::Login(_)

@@ -65,7 +65,7 @@ impl<D: Driver> Worker<D> {
                 Timer::Drain => self.stop_now(),
                 Timer::Drained => self.finish_if_drained(),
                 Timer::Flush => self.flush_suspended(),
-                Timer::Moving => self.move_all(),
+                Timer::Moving => self.move_more(),
                 Timer::Orders => self.look_at_orders(),
                 Timer::Outbox => self.send_outboxes(),
                 Timer::Pool(id) => self.pool_timer(id),
@@ -203,6 +203,7 @@ impl<D: Driver> Worker<D> {
             Stage::Cleaning => self.clean_on(id),
             Stage::Listening(listener) => self.check_listener(id, listener),
             Stage::BeingCancelled => self.close_server(id, "cancel_wait_timeout"),
+            Stage::Moving(_) => self.close_server(id, "cannot be handed over"),
             Stage::Leased => drop(self.release_kept(id)),
             _ => {}
         }
