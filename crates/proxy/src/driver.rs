@@ -166,6 +166,10 @@ pub(crate) trait Driver {
     /// Neither comes if the connection is closed first. Does nothing for a connection that is already on its way.
     fn begin_detach(&mut self, key: Key);
 
+    /// Returns the next [`Completion::Detached`], ahead of all other events, if a connection is out already. So a server
+    /// that another worker has asked for goes in the same turn.
+    fn next_detached(&mut self) -> Option<Completion>;
+
     /// Sets the options of connections made from now on; called by a reload.
     fn set_options(&mut self, options: TcpOptions);
 

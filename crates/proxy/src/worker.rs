@@ -194,6 +194,10 @@ impl<D: Driver> Worker<D> {
         }
         self.run_timers();
         self.run_later();
+        while let Some(completion) = self.driver.next_detached() {
+            self.complete_or_drop(completion, buffer);
+            self.run_later();
+        }
         Ok(())
     }
 

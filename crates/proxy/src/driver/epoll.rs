@@ -299,31 +299,6 @@ impl Epoll {
         }
     }
 
-    /// Takes a connection out that is on its way, if all its bytes are sent.
-    fn detach(&mut self) -> Option<Completion> {
-        while let Some(key) = self.detaching.pop_front() {
-            let conn = self.conns.get(key);
-            // A connection that broke meanwhile has ended. It may also have been closed, or sent more.
-            let is_ready = |conn: &Conn| {
-                conn.course == Course::Detaching && !conn.full && conn.broken.is_none()
-            };
-            if !conn.is_some_and(is_ready) {
-                continue;
-            }
-            if let Some(conn) = self.remove(key) {
-                let early = self.early.iter().position(|(early, _)| *early == key);
-                let received = early.and_then(|place| self.early.remove(place));
-                let stream = Stream {
-                    socket: conn.socket,
-                    tls: conn.tls,
-                    received: received.unwrap_or_default().1,
-                };
-                return Some(Completion::Detached(conn.owner, stream));
-            }
-        }
-        None
-    }
-
     /// Reports bytes that another driver had received.
     fn report_early(&mut self, buffer: &mut [u8]) -> Option<Completion> {
         let (conns, suspended) = (&self.conns, self.suspended);
@@ -602,7 +577,7 @@ impl Driver for Epoll {
             }
         }
         if !self.detaching.is_empty()
-            && let Some(completion) = self.detach()
+            && let Some(completion) = self.next_detached()
         {
             return Some(completion);
         }
@@ -783,6 +758,30 @@ impl Driver for Epoll {
         if !conn.full {
             self.detaching.push_back(key);
         }
+    }
+
+    fn next_detached(&mut self) -> Option<Completion> {
+        while let Some(key) = self.detaching.pop_front() {
+            let conn = self.conns.get(key);
+            // A connection that broke meanwhile has ended. It may also have been closed, or sent more.
+            let is_ready = |conn: &Conn| {
+                conn.course == Course::Detaching && !conn.full && conn.broken.is_none()
+            };
+            if !conn.is_some_and(is_ready) {
+                continue;
+            }
+            if let Some(conn) = self.remove(key) {
+                let early = self.early.iter().position(|(early, _)| *early == key);
+                let received = early.and_then(|place| self.early.remove(place));
+                let stream = Stream {
+                    socket: conn.socket,
+                    tls: conn.tls,
+                    received: received.unwrap_or_default().1,
+                };
+                return Some(Completion::Detached(conn.owner, stream));
+            }
+        }
+        None
     }
 
     fn stop_accepting_tcp(&mut self) {

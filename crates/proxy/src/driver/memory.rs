@@ -346,6 +346,8 @@ pub(crate) struct MemoryDriver {
     suspended: bool,
     conns: SlotMap<Key, Conn>,
     drained: VecDeque<Key>,
+    /// Connections that were told to leave since the last turn.
+    detaching: Vec<Key>,
     arrivals: VecDeque<Accepted>,
     dialled: Vec<(Owner, Peer)>,
     deaf: bool,
@@ -585,6 +587,9 @@ impl Driver for MemoryDriver {
 
     fn next(&mut self, buffer: &mut [u8]) -> Option<Completion> {
         self.moves += 1;
+        if let Some(completion) = self.next_detached() {
+            return Some(completion);
+        }
         while let Some(key) = self.drained.pop_front() {
             let conn = self.conns.get_mut(key);
             let is_open = |conn: &&mut Conn| conn.closing.is_none() && !conn.broken;
@@ -775,7 +780,18 @@ impl Driver for MemoryDriver {
         {
             self.moves += 1;
             conn.detaching = true;
+            self.detaching.push(key);
         }
+    }
+
+    fn next_detached(&mut self) -> Option<Completion> {
+        while let Some(key) = self.detaching.pop() {
+            let conn = self.conns.get(key);
+            if conn.is_some_and(|conn| conn.detaching && !conn.full && !conn.broken) {
+                return self.detach(key);
+            }
+        }
+        None
     }
 
     fn stop_accepting_tcp(&mut self) {

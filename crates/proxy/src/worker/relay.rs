@@ -394,8 +394,7 @@ impl<D: Driver> Worker<D> {
         let bytes = out.finish();
         if !bytes.is_empty() {
             server.is_checked = false;
-            server.request_at = self.now;
-            client.request_at = self.now;
+            (server.request_at, client.request_at) = (self.now, self.now);
             if self.driver.send(server.key, bytes) == Flow::Full {
                 self.driver.stop(client.key, Why::Partner);
             }
