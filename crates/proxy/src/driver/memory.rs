@@ -3,6 +3,9 @@
 //!
 //! It behaves as [`super::Epoll`]: one segment per receive, and a backlog once the queue is full. An orderly end is
 //! reported only after everything before it was read; a reset at once, even to a stopped connection.
+//!
+//! On request its sends complete as those of a ring ([`Sending::Later`]): late, in parts, and out of order between
+//! connections.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,6 +17,7 @@ use std::time::Duration;
 use slotmap::SlotMap;
 use weir_pool::Moment;
 use weir_stats::Endpoint;
+use weir_testkit::cuts::Dice;
 
 use super::secured::{Records, TlsRead};
 use super::{Completion, Driver, Ending, Flow, Key, Owner, Reasons, Why};
@@ -278,6 +282,17 @@ impl Peer {
     }
 }
 
+/// Manner in which sends complete.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Sending {
+    /// As over epoll: the peer's queue takes at once what fits, and the connection is full if that is not everything.
+    #[default]
+    AtOnce,
+    /// As over a ring: every byte is in flight until a later turn, and a connection is full from this number of bytes
+    /// on.
+    Later { watermark: usize },
+}
+
 #[derive(Debug)]
 struct Conn {
     stream: MemoryStream,
@@ -289,8 +304,13 @@ struct Conn {
     said_bye: bool,
     owner: Owner,
     backlog: VecDeque<u8>,
+    /// Number of bytes that the peer's queue has, and whose sends are not reported yet.
+    unreported: usize,
     /// True from `Flow::Full` until `Drained` is reported.
     full: bool,
+    /// True if `Drained` was promised.
+    is_promised: bool,
+    sending: Sending,
     connecting: bool,
     reasons: Reasons,
     awake: bool,
@@ -303,31 +323,60 @@ struct Conn {
 }
 
 impl Conn {
-    /// Moves bytes from the backlog into the queue.
+    /// Moves all bytes from the backlog into the queue that fit.
     fn flush(&mut self) {
+        self.flush_some(usize::MAX);
+    }
+
+    /// Moves up to `max` bytes from the backlog into the queue, as far as they fit. Returns their number.
+    fn flush_some(&mut self, max: usize) -> usize {
+        let mut moved = 0;
         let mut pipe = self.stream.pipe();
         match pipe.ended {
             Some(End::Reset) => self.broken = true,
             Some(End::Orderly) => self.backlog.clear(),
             None => {
                 let room = pipe.capacity.saturating_sub(pipe.outward.len());
-                let len = self.backlog.len().min(room);
-                pipe.outward.extend(self.backlog.drain(..len));
+                moved = self.backlog.len().min(room).min(max);
+                pipe.outward.extend(self.backlog.drain(..moved));
             }
         }
         if self.broken {
             self.backlog.clear();
+            self.unreported = 0;
         }
+        moved
+    }
+
+    /// True if a connection that is to leave is out without delay, as over epoll.
+    fn leaves_at_once(&self) -> bool {
+        self.sending == Sending::AtOnce && !self.full && !self.broken
+    }
+
+    /// True if the peer's queue takes some of the backlog.
+    fn can_flush(&self) -> bool {
+        let pipe = self.stream.pipe();
+        !self.backlog.is_empty() && (pipe.ended.is_some() || pipe.capacity > pipe.outward.len())
+    }
+
+    /// Number of bytes that are not reported as sent.
+    fn unsent(&self) -> usize {
+        self.backlog.len() + self.unreported
     }
 
     /// Sends bytes without the record layer.
     fn send_raw(&mut self, bytes: &[u8]) {
         let had_backlog = !self.backlog.is_empty();
         self.backlog.extend(bytes);
-        if !had_backlog {
-            self.flush();
+        match self.sending {
+            Sending::AtOnce => {
+                if !had_backlog {
+                    self.flush();
+                }
+                self.full |= !self.backlog.is_empty();
+            }
+            Sending::Later { watermark } => self.full |= self.unsent() >= watermark.max(1),
         }
-        self.full |= !self.backlog.is_empty();
     }
 
     fn flow(&self) -> Flow {
@@ -362,6 +411,11 @@ pub(crate) struct MemoryDriver {
     /// True if the shortage was reported since the last wait.
     told_short: bool,
     sent: Sent,
+    /// Manner in which the sends of new connections complete.
+    pub(crate) sending: Sending,
+    /// Dice for the turns in which sends in flight complete late or in part; without them they complete in the next
+    /// turn.
+    pub(crate) lateness: Option<Dice>,
     /// Buffers that TLS connections share.
     records: Records,
 }
@@ -420,6 +474,12 @@ impl MemoryDriver {
         self.conns.len()
     }
 
+    /// Number of bytes that the peer's queue has not got, without records of the record layer's own.
+    pub(crate) fn undelivered(&self, key: Key) -> usize {
+        let conn = self.conns.get(key).filter(|conn| conn.tls.is_none());
+        conn.map_or(0, |conn| conn.backlog.len())
+    }
+
     /// Length of the largest backlog, in bytes.
     pub(crate) fn backlog_max(&self) -> usize {
         let backlogs = self.conns.iter().map(|(_, conn)| conn.backlog.len());
@@ -434,7 +494,10 @@ impl MemoryDriver {
             said_bye: false,
             owner,
             backlog: VecDeque::new(),
+            unreported: 0,
             full: false,
+            is_promised: false,
+            sending: self.sending,
             connecting,
             reasons: Reasons::default(),
             awake: false,
@@ -486,9 +549,68 @@ impl MemoryDriver {
         }
     }
 
-    /// Takes a connection out that is on its way.
+    /// Moves bytes in flight on, in an order that dice may decide.
+    fn complete_sends(&mut self) {
+        let mut keys: Vec<_> = self.conns.keys().collect();
+        if let Some(dice) = &mut self.lateness {
+            for place in (1..keys.len()).rev() {
+                keys.swap(place, dice.below(place + 1));
+            }
+        }
+        for key in keys {
+            let Some(conn) = self.conns.get_mut(key) else {
+                continue;
+            };
+            if conn.unsent() == 0 {
+                continue;
+            }
+            let is_later = conn.sending != Sending::AtOnce;
+            // A send that could complete is an event, also if it does not in this turn.
+            self.moves += u64::from(conn.unreported > 0 || is_later && conn.can_flush());
+            let fate = match &mut self.lateness {
+                Some(dice) if is_later => dice.below(4),
+                _ => 3,
+            };
+            match (fate, &mut self.lateness) {
+                (0, _) => continue,
+                (1, Some(dice)) => {
+                    let part = 1 + dice.below(conn.backlog.len());
+                    conn.flush_some(part);
+                }
+                // The peer has the bytes before the completion comes.
+                (2, _) => conn.unreported += conn.flush_some(usize::MAX),
+                _ => {
+                    conn.unreported = 0;
+                    conn.flush();
+                }
+            }
+            if conn.unsent() == 0 && (conn.full || conn.is_promised) {
+                self.moves += 1;
+                self.drained.push_back(key);
+            }
+        }
+    }
+
+    fn next_of_connections(&mut self, buffer: &mut [u8]) -> Option<Completion> {
+        let mut keys: Vec<_> = self.conns.keys().collect();
+        if !keys.is_empty() {
+            let first = self.first % keys.len();
+            keys.rotate_left(first);
+        }
+        keys.into_iter().find_map(|key| self.look(key, buffer))
+    }
+
+    /// Takes a connection out that is on its way. As over a ring, some bytes may have been received by then.
     fn detach(&mut self, key: Key) -> Option<Completion> {
         let mut conn = self.conns.remove(key)?;
+        let takes = |dice: &mut Dice| dice.below(2) == 0;
+        if conn.sending != Sending::AtOnce
+            && conn.tls.is_none()
+            && self.lateness.as_mut().is_some_and(takes)
+            && let Some(segment) = conn.stream.pipe().inward.pop_front()
+        {
+            conn.received.extend(segment);
+        }
         conn.stream.sent = Some(Arc::clone(&self.sent));
         let stream = Stream {
             socket: Socket::Memory(conn.stream),
@@ -505,7 +627,11 @@ impl MemoryDriver {
         if conn.closing.is_some() {
             return None;
         }
-        if conn.detaching && !conn.full && !conn.broken {
+        let is_late = |dice: &mut Dice| dice.below(3) == 0;
+        if conn.detaching && conn.unsent() == 0 && !conn.full && !conn.broken {
+            if conn.sending != Sending::AtOnce && self.lateness.as_mut().is_some_and(is_late) {
+                return None;
+            }
             return self.detach(key);
         }
         let mut pipe = conn.stream.pipe();
@@ -567,15 +693,7 @@ impl Driver for MemoryDriver {
     fn wait(&mut self, now: Moment, _: Option<Duration>) -> io::Result<()> {
         self.now = now;
         self.told_short = false;
-        for (key, conn) in &mut self.conns {
-            if !conn.backlog.is_empty() {
-                conn.flush();
-                if conn.backlog.is_empty() {
-                    self.moves += 1;
-                    self.drained.push_back(key);
-                }
-            }
-        }
+        self.complete_sends();
         self.conns.retain(|_, conn| {
             let done = conn.backlog.is_empty() || conn.broken;
             let stays = conn.closing.is_none_or(|until| !done && now < until);
@@ -587,26 +705,26 @@ impl Driver for MemoryDriver {
 
     fn next(&mut self, buffer: &mut [u8]) -> Option<Completion> {
         self.moves += 1;
+        let is_late = self
+            .lateness
+            .as_mut()
+            .is_some_and(|dice| dice.below(2) == 0);
+        if is_late && let Some(completion) = self.next_of_connections(buffer) {
+            return Some(completion);
+        }
         if let Some(completion) = self.next_detached() {
             return Some(completion);
         }
         while let Some(key) = self.drained.pop_front() {
             let conn = self.conns.get_mut(key);
             let is_open = |conn: &&mut Conn| conn.closing.is_none() && !conn.broken;
-            if let Some(conn) = conn.filter(is_open).filter(|conn| conn.backlog.is_empty()) {
-                conn.full = false;
+            if let Some(conn) = conn.filter(is_open).filter(|conn| conn.unsent() == 0) {
+                (conn.full, conn.is_promised) = (false, false);
                 return Some(Completion::Drained(conn.owner));
             }
         }
-        let mut keys: Vec<_> = self.conns.iter().map(|(key, _)| key).collect();
-        if !keys.is_empty() {
-            let first = self.first % keys.len();
-            keys.rotate_left(first);
-        }
-        for key in keys {
-            if let Some(completion) = self.look(key, buffer) {
-                return Some(completion);
-            }
+        if let Some(completion) = self.next_of_connections(buffer) {
+            return Some(completion);
         }
         let waits = !self.suspended && !self.arrivals.is_empty();
         if waits && self.is_short {
@@ -676,11 +794,17 @@ impl Driver for MemoryDriver {
     }
 
     fn unsent(&self, key: Key) -> usize {
-        self.conns.get(key).map_or(0, |conn| conn.backlog.len())
+        self.conns.get(key).map_or(0, Conn::unsent)
     }
 
     fn is_drained(&mut self, key: Key) -> bool {
-        !self.is_full(key)
+        let conn = self.conns.get_mut(key);
+        let Some(conn) = conn.filter(|conn| !conn.broken) else {
+            return true;
+        };
+        let is_drained = conn.unsent() == 0 && !conn.full && !conn.is_promised;
+        conn.is_promised |= !is_drained;
+        is_drained
     }
 
     fn is_full(&self, key: Key) -> bool {
@@ -766,9 +890,13 @@ impl Driver for MemoryDriver {
     }
 
     fn close_with(&mut self, key: Key, message: &[u8]) {
-        match self.send(key, message) {
-            Flow::On => self.close(key),
-            Flow::Full => self.abort(key),
+        self.send(key, message);
+        if let Some(conn) = self.conns.get_mut(key) {
+            conn.flush();
+            match conn.backlog.is_empty() {
+                true => self.close(key),
+                false => self.abort(key),
+            }
         }
     }
 
@@ -787,7 +915,7 @@ impl Driver for MemoryDriver {
     fn next_detached(&mut self) -> Option<Completion> {
         while let Some(key) = self.detaching.pop() {
             let conn = self.conns.get(key);
-            if conn.is_some_and(|conn| conn.detaching && !conn.full && !conn.broken) {
+            if conn.is_some_and(|conn| conn.detaching && conn.leaves_at_once()) {
                 return self.detach(key);
             }
         }

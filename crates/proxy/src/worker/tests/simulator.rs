@@ -40,6 +40,8 @@ const BUFFERED_MAX: usize = 256 * 1024;
 /// Maximum number of half seconds that all clients may take to come to rest.
 const PATIENCE: usize = 60;
 
+/// Separates the dice of sends from those of an operation.
+const SENDS: u64 = 0x7365_6e64_735f_6c61;
 /// Separates the dice of helpers from those of an operation.
 const HELPERS: u64 = 0x6865_6c70_6572_7300;
 
@@ -63,6 +65,7 @@ impl Simulation {
         let lines = format!("{}default_pool_size = {}\n", plan.lines(), plan.places);
         let mut world = World::with_room(plan.lanes, &lines, plan.room);
         world.cancels_at_once = false;
+        world.sending = plan.sending();
         if plan.is_protected() {
             world.protect(Protecting::new(plan.seed, &lines));
         }
@@ -118,7 +121,7 @@ impl Simulation {
             What::Clients => self.world.callers.iter_mut().for_each(|caller| {
                 caller.serve();
             }),
-            What::Turn => self.turn(dice),
+            What::Turn => self.turn(op.seed, dice),
             What::Turns => (0..self.world.workers.len()).for_each(|lane| {
                 self.world.turn(lane);
             }),
@@ -164,10 +167,13 @@ impl Simulation {
         self.check();
     }
 
-    fn turn(&mut self, dice: &mut Dice) {
+    fn turn(&mut self, seed: u64, dice: &mut Dice) {
         let lane = dice.below(self.world.workers.len());
-        self.world.workers[lane].driver.first = dice.below(64);
+        let driver = &mut self.world.workers[lane].driver;
+        driver.first = dice.below(64);
+        driver.lateness = Some(Dice::new(seed ^ SENDS));
         self.world.turn(lane);
+        self.world.workers[lane].driver.lateness = None;
         if dice.below(4) == 0 {
             self.world.carry();
         }

@@ -16,7 +16,7 @@ use weir_wire::startup::Version;
 use super::postgres::{CancelCall, Catalog, Postgres};
 use super::secure::CONFIG;
 use crate::console::{Console, Conversation, Order, Refusal, Role, Shutdown, Step};
-use crate::driver::memory::{End, MemoryDriver, Peer};
+use crate::driver::memory::{End, MemoryDriver, Peer, Sending};
 use crate::driver::{Driver, Owner};
 use crate::global::{Global, Purpose};
 use crate::listen::Accepted;
@@ -162,6 +162,8 @@ pub(super) struct World {
     predecessor: Option<Predecessor>,
     room: usize,
     buffer: Vec<u8>,
+    /// Manner in which the workers' sends complete.
+    pub(super) sending: Sending,
     pids: u32,
     /// Helpers for handshakes of the stand-in.
     helpers: Helpers,
@@ -282,6 +284,7 @@ impl World {
             predecessor: None,
             room,
             buffer: vec![0; RECEIVE],
+            sending: Sending::default(),
             pids: 0,
             helpers,
             protecting: None,
@@ -453,6 +456,7 @@ impl World {
             .is_some_and(|at| at.0 <= self.hands.load(Ordering::Relaxed));
         let before = worker.driver.moves();
         let has_mail = worker.inbox.are_waiting();
+        worker.driver.sending = self.sending;
         worker.turn(&mut self.buffer).unwrap();
         let moved = due || has_mail || worker.driver.moves() != before;
         for (owner, peer) in self.workers[lane].driver.take_dialled() {
@@ -620,6 +624,8 @@ impl World {
                 if matches!(server.stage, Stage::Idle) {
                     assert!(server.session.is_free(), "I-04: an idle server is free");
                     assert!(server.input.is_empty() && server.lease.is_none(), "I-04");
+                    let unsent = worker.driver.undelivered(server.key);
+                    assert_eq!(unsent, 0, "I-04: bytes to an idle server are unsent");
                     self.check_idle(server.facts.pid);
                 }
             }

@@ -8,6 +8,7 @@ use weir_testkit::program::Topic;
 
 use super::super::world::STAND_IN;
 use super::TOPICS;
+use crate::driver::memory::Sending;
 
 const STEPS: usize = 2500;
 /// Separates the dice of upgrades from those of the plan.
@@ -22,6 +23,16 @@ const SERVER_TLS: [&str; 3] = [
     "; stand-in of TLS\nserver_tls_sslmode = require",
     "; stand-in of TLS\nserver_tls_sslmode = prefer",
     "; stand-in of TLS\nserver_tls_sslmode = require\nserver_tls_sslnegotiation = direct",
+];
+/// Separates the dice of sends from those of the plan.
+const SENDS: u64 = 0x5f73_656e_6473_5f5f;
+/// Beginning of the options for sends that complete later; the watermark follows.
+const LATER: &str = "; sends complete later, watermark ";
+/// Options for sends that complete later.
+const LATERS: [&str; 3] = [
+    "; sends complete later, watermark 1",
+    "; sends complete later, watermark 300",
+    "; sends complete later, watermark 20000",
 ];
 /// Separates the dice of typists from those of the plan.
 const TYPISTS: u64 = 0x7479_7069_7374_7321;
@@ -201,7 +212,25 @@ impl Plan {
         plan.add_upgrade();
         plan.add_protection();
         plan.add_typists();
+        plan.add_sends();
         plan
+    }
+
+    /// Makes sends complete later in two plans of three. Uses dice of its own, like upgrades.
+    fn add_sends(&mut self) {
+        let dice = &mut Dice::new(self.seed ^ SENDS);
+        if dice.below(3) > 0 {
+            let of: &[&'static str] = &LATERS;
+            self.options.push(*dice.pick(of));
+        }
+    }
+
+    /// Returns the manner in which sends complete.
+    pub(super) fn sending(&self) -> Sending {
+        let mut options = self.options.iter();
+        let watermark = options.find_map(|option| option.strip_prefix(LATER));
+        let watermark = watermark.and_then(|watermark| watermark.parse().ok());
+        watermark.map_or(Sending::AtOnce, |watermark| Sending::Later { watermark })
     }
 
     /// Replaces clients by typists in one plan of three, and adds changes of their objects. Uses dice of its own, like
