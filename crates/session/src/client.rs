@@ -10,6 +10,7 @@ use weir_wire::frontend::tag;
 
 use crate::channels::Subscriptions;
 use crate::expected::Undo;
+use crate::rarities::{ClientRarity, Rarities};
 use crate::relay::request::deallocate::Deallocating;
 use crate::relay::request::own_names::OwnNames;
 use crate::sequences;
@@ -193,14 +194,10 @@ pub struct Client {
     pub(crate) number: u64,
     /// Process id that the client was given at login.
     pub(crate) process: u32,
-    /// True if `search_path` names the temporary schema, so any object that the client creates may be temporary.
-    pub(crate) makes_temporary: bool,
+    /// Rare circumstances, tested as one on the path of every message.
+    pub(crate) rarities: Rarities<ClientRarity>,
     /// True if the client's next request needs a server that no other client has used.
     pub(crate) wants_new: bool,
-    /// True if the client reads session statistics and expects its own activity in them.
-    pub(crate) reads_statistics: bool,
-    /// True if the client has advanced a sequence and may call `currval`.
-    pub(crate) moves_sequences: bool,
     /// The client's other use of sequences.
     pub(crate) sequences: sequences::Use,
     /// Number of leases so far.
@@ -249,7 +246,8 @@ impl Client {
     /// value.
     #[inline]
     pub fn keeps_if_unwanted(&self) -> bool {
-        self.moves_sequences || self.is_on_trial()
+        !self.rarities.is_empty()
+            && (self.rarities.has(ClientRarity::UsesSequences) || self.is_on_trial())
     }
 
     /// True if the client's next request will show if it reads sequence values from its session. Such a client keeps
@@ -267,6 +265,7 @@ impl Client {
     /// Records that the client has run something that may have advanced a sequence. `is_foreign` is true if the server
     /// may hold values of other clients.
     pub(crate) fn inserted(&mut self, is_foreign: bool) {
+        self.rarities.insert(ClientRarity::AdvancedSequence);
         self.sequences.moved(is_foreign);
         if self.sequences.keeps_moved() {
             self.certain.insert(Reason::Sequence);
@@ -338,13 +337,21 @@ impl Client {
             let path = self.settings.get("search_path").unwrap_or_default();
             path.trim_start_matches([' ', '"']).starts_with("pg_temp")
         };
-        self.wants_new || self.makes_temporary && begins_temporary()
+        self.wants_new || self.makes_temporary() && begins_temporary()
     }
 
     /// Updates what is derived from the settings after they changed.
     pub(crate) fn settings_changed(&mut self) {
         let path = self.settings.get("search_path");
-        self.makes_temporary = path.is_some_and(|path| path.contains("pg_temp"));
+        let is_temporary = path.is_some_and(|path| path.contains("pg_temp"));
+        self.rarities
+            .set(ClientRarity::MakesTemporary, is_temporary);
+    }
+
+    /// True if `search_path` names the temporary schema, so any object that the client creates may be temporary.
+    #[inline]
+    pub(crate) fn makes_temporary(&self) -> bool {
+        self.rarities.has(ClientRarity::MakesTemporary)
     }
 
     /// Resets the session after `DISCARD ALL` to what the client began with.
@@ -352,8 +359,9 @@ impl Client {
         self.settings = Arc::clone(&self.startup);
         self.settings_changed();
         self.certain = Reasons::default();
-        self.moves_sequences = false;
         self.sequences.forget();
+        self.rarities.remove(ClientRarity::AdvancedSequence);
+        self.rarities.remove(ClientRarity::UsesSequences);
         if let Some(subscriptions) = &mut self.subscriptions {
             subscriptions.discard();
         }

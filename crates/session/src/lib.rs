@@ -48,6 +48,7 @@ pub mod hello;
 mod inserted;
 pub mod login;
 pub mod portable;
+mod rarities;
 pub mod relay;
 mod repeat;
 mod sequences;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, Parsed, Refusing};
+use crate::rarities::ClientRarity;
 use crate::relay::request::deallocate::Deallocating;
 use crate::sequences::{self, PortableUse};
 use crate::settings::{Reported, Settings};
@@ -104,7 +105,8 @@ impl Client {
         let is_quiet =
             self.owed == 0 && self.refusing == Refusing::Nothing && self.subscriptions().is_none();
         let is_held = self.pin().is_some() || !self.held_reasons().is_empty();
-        let has_more = self.wants_new || self.reads_statistics || self.has_untracked_effects;
+        let reads_statistics = self.rarities.has(ClientRarity::ReadsStatistics);
+        let has_more = self.wants_new || reads_statistics || self.has_untracked_effects;
         if !is_quiet || is_held || has_more {
             return None;
         }
@@ -318,7 +320,7 @@ mod tests {
     fn what_is_known_of_its_use_of_sequences_arrives() {
         let mut client = client();
         client.sequences.moved(false);
-        client.moves_sequences = true;
+        client.rarities.insert(ClientRarity::UsesSequences);
         assert!(client.sequences.is_on_trial());
         client.sequences.reads = true;
         client.process = 4711;

@@ -15,6 +15,7 @@ use weir_wire::sqlstate::SqlState;
 
 use crate::client::{Client, Parsed};
 use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Required, Undo, UnnamedEffect};
+use crate::rarities::{Rarities, ServerRarity};
 use crate::relay::Definitions;
 use crate::repeat::Repeat;
 use crate::settings::{Reported, Settings};
@@ -85,13 +86,12 @@ pub struct Server {
     pub(crate) bound: u32,
     /// True if a statement may exist under the name of [`crate::statement::Registry::taken`].
     pub(crate) has_taken: bool,
+    /// Started only with [`ServerRarity::Discards`].
     pub(crate) discard: Discard,
-    /// True if the client's last query begins like a statement about data, and its text was not read to the end.
-    pub(crate) has_unread_end: bool,
+    /// Rare circumstances, tested as one on the path of every message.
+    pub(crate) rarities: Rarities<ServerRarity>,
     /// Reader for the rest of a text about data that passes in pieces.
     pub(crate) pieces: Option<Box<Pieces>>,
-    /// True if the client has run a text that was not read, which may have reset its start values.
-    pub(crate) ran_unread: bool,
     /// Portals of the client whose statements reset settings, with the SQL that sets the client's values again.
     pub(crate) returning: Vec<(Box<[u8]>, Vec<String>)>,
     /// Number of the client that used the server last.
@@ -103,10 +103,6 @@ pub struct Server {
     /// SQL that stops this server from listening on its client's behalf ([`crate::channels`]).
     pub(crate) lent: Option<Box<str>>,
     pub(crate) sequences: SequenceValues,
-    /// True if a ReadyForQuery for the client is held back until our request on its behalf is answered.
-    pub(crate) owes_ready: bool,
-    /// True if a question that no statement gave a reason for found a change.
-    pub(crate) found: bool,
     /// Codes of the errors that the client was sent and that were not counted yet.
     pub(crate) errors: Vec<Option<SqlState>>,
     /// Batch in progress.
@@ -115,19 +111,15 @@ pub struct Server {
     pub(crate) interrupted: Vec<(Duty, Box<Required>)>,
     /// Statements of the fence in flight ([`Duty::Fence`]), as one text.
     pub(crate) fence: Option<Box<str>>,
-    /// Set if a fence was interrupted and its transaction must be ended; the duty is that of a Sync to send before, if
+    /// Set, with [`ServerRarity::BrokenFence`], if a fence was interrupted and its transaction must be ended; the duty is that of a Sync to send before, if
     /// any.
     pub(crate) broken_fence: Option<Option<Duty>>,
     /// Comparison that the client's next message waits for.
     pub(crate) comparison: Option<Box<Comparison>>,
-    /// True if a statement of the present transaction has changed roles or defaults for sessions.
-    pub(crate) alters_roles: bool,
     /// Definitions that the present transaction has changed or undone.
     pub(crate) definitions: Definitions,
     /// Parameter types of the description in progress, in the layout of ParameterDescription; empty if unknown.
     pub(crate) parameters: Vec<u8>,
-    /// True if a LOAD is in flight whose success matters.
-    pub(crate) may_load: bool,
     /// True if the server has statements under its client's names.
     pub(crate) has_own_names: bool,
     /// Maximum length in bytes of a message from the server, by the rules of the last request.
@@ -186,27 +178,22 @@ impl Server {
             bound: 0,
             has_taken: false,
             discard: Discard::Nothing,
-            has_unread_end: false,
+            rarities: Rarities::default(),
             pieces: None,
-            ran_unread: false,
             returning: Vec::new(),
             user: 0,
             lease: 0,
             process: 0,
             lent: None,
             sequences: SequenceValues::Own,
-            owes_ready: false,
-            found: false,
             errors: Vec::new(),
             repeat: Repeat::default(),
             interrupted: Vec::new(),
             fence: None,
             broken_fence: None,
             comparison: None,
-            alters_roles: false,
             definitions: Definitions::default(),
             parameters: Vec::new(),
-            may_load: false,
             has_own_names: false,
             message_max: u32::MAX,
         }
@@ -307,6 +294,7 @@ impl Server {
             return false;
         }
         self.broken_fence = None;
+        self.rarities.remove(ServerRarity::BrokenFence);
         true
     }
 
@@ -521,7 +509,10 @@ impl Server {
     /// True if the server only has to get the client's settings back, and the client waits for nothing.
     pub fn is_only_resuming(&self) -> bool {
         let is_resuming = self.awaits_required() || self.broken_fence.is_some();
-        is_resuming && !self.is_uncertain() && !self.owes_ready && !self.owes_client()
+        is_resuming
+            && !self.is_uncertain()
+            && !self.rarities.has(ServerRarity::OwesReady)
+            && !self.owes_client()
     }
 
     /// True if errors in answer to our own requests are ignored: the server is being cleaned or waits for a late cancel.
@@ -608,6 +599,7 @@ impl Server {
         self.has_own_names = false;
         self.question = Question::default();
         self.unanswered = None;
+        self.rarities.remove(ServerRarity::Unanswered);
         self.lent = None;
         self.asked.clear();
         self.discard = Discard::Nothing;
@@ -651,6 +643,20 @@ impl Server {
     /// Returns the session's default for a parameter, as reported at login.
     pub fn default_of(&self, name: &str) -> Option<&str> {
         self.defaults.get(name)
+    }
+
+    /// Ends the rare circumstances that concern only the lease before.
+    #[cold]
+    pub(crate) fn end_rarities(&mut self) {
+        self.discard = Discard::Nothing;
+        for of_lease in [
+            ServerRarity::Discards,
+            ServerRarity::Loads,
+            ServerRarity::RanUnread,
+            ServerRarity::UnreadEnd,
+        ] {
+            self.rarities.remove(of_lease);
+        }
     }
 
     /// Undoes a request that was refused before it was sent.

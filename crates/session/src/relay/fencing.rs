@@ -8,6 +8,7 @@ use weir_wire::backend::{self, TransactionStatus};
 use super::reply::{ServerFault, Work};
 use super::request::{tell, tell_but_reset};
 use crate::expected::{Duty, Expected, Kind, Required};
+use crate::rarities::ServerRarity;
 use crate::server::{INTERRUPTED_MAX, INTERRUPTS, Server};
 
 impl Work<'_, '_> {
@@ -20,7 +21,7 @@ impl Work<'_, '_> {
         let is_over = *status == TransactionStatus::Idle && queue.is_ours();
         if self.client.reported == self.server.reported {
             self.client.reported = Arc::clone(&self.server.reported);
-        } else if self.server.ran_unread && is_over {
+        } else if self.server.rarities.has(ServerRarity::RanUnread) && is_over {
             tell_but_reset(self.client, self.server, self.to_client.insert());
         } else {
             tell(self.client, self.server, self.to_client.insert());
@@ -93,6 +94,7 @@ impl Work<'_, '_> {
             Some(_) => None,
         };
         server.broken_fence = Some(sync);
+        server.rarities.insert(ServerRarity::BrokenFence);
         Ok(())
     }
 }

@@ -204,7 +204,11 @@ mod tests {
     fn what_nothing_takes_away_spoils_a_server_in_session_mode_too() {
         let spoils = |text| after("15.18", StatePolicy::Session, &[text]).is_spoiled();
         // LOAD spoils a server only once it has succeeded.
-        assert!(after("15.18", StatePolicy::Session, &["LOAD 'x'"]).may_load);
+        assert!(
+            after("15.18", StatePolicy::Session, &["LOAD 'x'"])
+                .rarities
+                .has(crate::rarities::ServerRarity::Loads)
+        );
         assert!(!spoils("LOAD 'x'"));
         assert!(spoils("SELECT setseed(0.5)"));
         assert!(!spoils("SET work_mem = '1MB'"));

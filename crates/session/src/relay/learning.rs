@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weir_sql::{Reason, Reasons};
 
 use crate::client::Client;
+use crate::rarities::ServerRarity;
 use crate::server::{INTERRUPTED_MAX, Server};
 use crate::settings::Settings;
 use crate::state::surprises;
@@ -24,6 +25,7 @@ pub(super) fn learn(client: &mut Client, server: &mut Server) {
         // Nothing is known, so the client keeps its server. Only the question has the names, so it is kept. It is asked
         // again after the client's next transaction, not before, since it may fail each time.
         client.held.insert(Reason::Unknown);
+        server.rarities.insert(ServerRarity::Unanswered);
         match &mut server.unanswered {
             Some(before) => before.join(question),
             none => *none = Some(Box::new(question)),
@@ -39,12 +41,13 @@ pub(super) fn learn(client: &mut Client, server: &mut Server) {
         let user = server.default_of("session_authorization").unwrap_or("");
         let of_client = answer.of_client(&question, &client.settings, &client.startup, user);
         let of_server = answer.of_server(&question, &server.settings, user);
-        server.found |=
-            question.is_check() && surprises(&client.settings, &of_client, &client.startup);
+        if question.is_check() && surprises(&client.settings, &of_client, &client.startup) {
+            server.rarities.insert(ServerRarity::Found);
+        }
         replace(&mut client.settings, of_client);
-        let made_temporary = client.makes_temporary;
+        let made_temporary = client.makes_temporary();
         client.settings_changed();
-        if client.makes_temporary && !made_temporary {
+        if client.makes_temporary() && !made_temporary {
             // The question did not cover objects made since the path was set.
             server.question.add_reason(Reason::TemporaryObject);
         }
@@ -66,7 +69,9 @@ pub(super) fn learn(client: &mut Client, server: &mut Server) {
         .reasons()
         .iter()
         .any(|reason| !client.held.contains(reason));
-    server.found |= question.is_check() && found;
+    if question.is_check() && found {
+        server.rarities.insert(ServerRarity::Found);
+    }
     client.held = held.union(answer.reasons());
 }
 

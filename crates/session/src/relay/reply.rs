@@ -13,6 +13,7 @@ use super::{STREAM_MIN, failure, fencing, is_too_long, learning, shape};
 use crate::client::Client;
 use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
 use crate::fault::Fault;
+use crate::rarities::ServerRarity;
 use crate::sequences;
 use crate::server::{ERRORS_MAX, Future, Incoming, Sent, Server};
 use crate::settings::TooManyReported;
@@ -391,13 +392,15 @@ impl Work<'_, '_> {
                 self.server.discard.complete();
             }
             b"SET\0" | b"RESET\0" | b"DO\0" | b"CALL\0"
-                if self.server.has_unread_end && self.is_clients() =>
+                if self.server.rarities.has(ServerRarity::UnreadEnd) && self.is_clients() =>
             {
                 // Unknown which setting.
                 self.client.certain.insert(Reason::Setting);
-                self.server.ran_unread |= !self.client.startup.is_empty();
+                if !self.client.startup.is_empty() {
+                    self.server.rarities.insert(ServerRarity::RanUnread);
+                }
             }
-            b"LOAD\0" if self.server.may_load => {
+            b"LOAD\0" if self.server.rarities.has(ServerRarity::Loads) => {
                 self.client.certain.insert(Reason::Library);
                 self.server.future.spoil();
             }
@@ -408,7 +411,7 @@ impl Work<'_, '_> {
             }
             b"ROLLBACK\0" => self.server.definitions.undo(),
             b"ALTER DATABASE\0" | b"ALTER ROLE\0" | b"CREATE ROLE\0" | b"DROP ROLE\0" => {
-                self.server.alters_roles = true;
+                self.server.rarities.insert(ServerRarity::AltersRoles);
             }
             tag if sequences::may_move(tag) && self.is_clients() => {
                 self.client.inserted(self.server.sequences.are_foreign());
@@ -509,25 +512,11 @@ impl Work<'_, '_> {
             self.replied.queries += 1;
             if status == TransactionStatus::Idle {
                 self.replied.transactions += 1;
-                server.ask_again();
             }
-            server.has_unread_end &= !server.queue.is_ours();
-            if !is_held_back && (server.fence.take().is_some() || server.ran_unread) {
-                self.report();
-            }
-            let server = &mut *self.server;
-            if server.broken_fence.is_some() {
-                // The open transaction is ours and is rolled back before anything else.
-                // Six bytes always fit.
-                let idle = TransactionStatus::Idle;
-                let _ = encode::ready_for_query(self.to_client.insert(), idle);
-                return Ok(Verdict::Drop);
-            }
-            server.owes_ready = is_held_back;
-            return Ok(if is_held_back {
-                Verdict::Drop
-            } else {
-                Verdict::Keep
+            let is_rare = is_held_back || !server.rarities.is_empty();
+            return Ok(match is_rare || server.fence.is_some() {
+                true => self.ready_rarely(is_held_back),
+                false => Verdict::Keep,
             });
         }
         if duty == Duty::Learn {
@@ -541,16 +530,47 @@ impl Work<'_, '_> {
         let next = server.queue.front();
         let is_last =
             next.is_none_or(|next| next.kind != Kind::Query || next.duty == Duty::Forward);
-        let is_known = server.owes_ready || is_last && !server.ran_unread;
+        let has_ready = server.rarities.take(ServerRarity::OwesReady);
+        let is_known = has_ready || is_last && !server.rarities.has(ServerRarity::RanUnread);
         if is_known && !Arc::ptr_eq(&self.client.reported, &server.reported) {
             tell(self.client, server, self.to_client.insert());
         }
         // This ReadyForQuery takes the place of the one held back.
-        Ok(if std::mem::take(&mut server.owes_ready) {
+        Ok(if has_ready {
             Verdict::Keep
         } else {
             Verdict::Drop
         })
+    }
+
+    /// Decides on a ReadyForQuery for the client behind a fence, or in rare circumstances.
+    #[inline(never)]
+    fn ready_rarely(&mut self, is_held_back: bool) -> Verdict {
+        let server = &mut *self.server;
+        if server.status == TransactionStatus::Idle {
+            server.ask_again();
+        }
+        if server.queue.is_ours() {
+            server.rarities.remove(ServerRarity::UnreadEnd);
+        }
+        let ran_unread = server.rarities.has(ServerRarity::RanUnread);
+        if !is_held_back && (server.fence.take().is_some() || ran_unread) {
+            self.report();
+        }
+        if self.server.broken_fence.is_some() {
+            // The open transaction is ours and is rolled back before anything else.
+            // Six bytes always fit.
+            let idle = TransactionStatus::Idle;
+            let _ = encode::ready_for_query(self.to_client.insert(), idle);
+            return Verdict::Drop;
+        }
+        let owes_ready = ServerRarity::OwesReady;
+        self.server.rarities.set(owes_ready, is_held_back);
+        if is_held_back {
+            Verdict::Drop
+        } else {
+            Verdict::Keep
+        }
     }
 
     /// True if the front entry's changes of settings must stay hidden until our own request behind it is answered.
@@ -646,9 +666,7 @@ impl Work<'_, '_> {
     /// Records the end of a transaction.
     fn transaction_over(&mut self) {
         let server = &mut *self.server;
-        if std::mem::take(&mut server.alters_roles) {
-            self.replied.altered_roles = true;
-        }
+        self.replied.altered_roles |= server.rarities.take(ServerRarity::AltersRoles);
         let is_doubtful = std::mem::take(&mut server.definitions) == Definitions::Doubtful;
         if is_doubtful {
             server.prepared.doubt_all();

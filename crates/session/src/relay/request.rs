@@ -10,7 +10,7 @@ use weir_wire::frontend::tag;
 use super::{ClientFault, Link, STREAM_MIN, is_too_long};
 use crate::client::{Client, Rest};
 use crate::expected::{Duty, Expected, Kind};
-use crate::server::{Discard, Progress, Sent, Server};
+use crate::server::{Progress, Sent, Server};
 use crate::splice::Splice;
 use crate::sql::Deallocated;
 
@@ -91,13 +91,12 @@ fn begin_by(
     has_company: bool,
 ) -> Result<(), encode::EncodeError> {
     client.leave_own_names();
-    server.may_load = false;
     server.progress = Progress::Fresh;
     server.returning.clear();
-    server.ran_unread = false;
-    server.has_unread_end = false;
     server.pieces = None;
-    server.discard = Discard::Nothing;
+    if !server.rarities.is_empty() {
+        server.end_rarities();
+    }
     server.bound = 0;
     client.wants_new = false;
     client.leases += 1;
@@ -368,7 +367,10 @@ impl<'i> Work<'_, '_, 'i, '_> {
 
     /// Handles one message. Returns false if it must wait for replies or for the rest of its bytes.
     fn message(&mut self, message: Message) -> Result<bool, ClientFault> {
-        if self.link.server.awaits_required() || !self.returns(message.header.tag) {
+        if self.link.server.awaits_required() {
+            return Ok(self.stall());
+        }
+        if !self.link.server.rarities.is_empty() && !self.returns(message.header.tag) {
             return Ok(self.stall());
         }
         if self.link.client.subscriptions.is_some() && self.waits_to_hear(message.header.tag) {

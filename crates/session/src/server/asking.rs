@@ -9,6 +9,7 @@ use weir_wire::encode;
 use super::{Sent, Server};
 use crate::custom::CustomNames;
 use crate::expected::{Duty, Expected, Kind};
+use crate::rarities::ServerRarity;
 use crate::settings::Settings;
 use crate::state::{Answer, Question};
 
@@ -75,8 +76,8 @@ impl Server {
     }
 
     /// Asks an unanswered question again after a transaction of the client.
-    #[inline]
     pub(crate) fn ask_again(&mut self) {
+        self.rarities.remove(ServerRarity::Unanswered);
         if let Some(question) = self.unanswered.take() {
             self.question.join(*question);
         }
@@ -102,12 +103,12 @@ impl Server {
     /// True if a question that no statement gave a reason for found a change.
     #[inline]
     pub fn has_found(&self) -> bool {
-        self.found
+        self.rarities.has(ServerRarity::Found)
     }
 
     /// Takes the result of [`Server::has_found`].
     pub fn take_found(&mut self) -> bool {
-        std::mem::take(&mut self.found)
+        self.rarities.take(ServerRarity::Found)
     }
 
     /// Returns the reasons to pin that a client with `held` may have by its next request, as far as a question can

@@ -8,6 +8,7 @@ use weir_wire::encode;
 use super::{ServerFault, Verdict, Work};
 use crate::client::Client;
 use crate::expected::Duty;
+use crate::rarities::ServerRarity;
 use crate::settings::{Settings, is_settable};
 
 impl Work<'_, '_> {
@@ -68,7 +69,11 @@ impl Work<'_, '_> {
                 }
             };
             let began = self.client.began_with(name);
-            if self.server.ran_unread && !for_nobody && is_default && began {
+            if self.server.rarities.has(ServerRarity::RanUnread)
+                && !for_nobody
+                && is_default
+                && began
+            {
                 // The value was reset, so the client's own value is set again, and reported, before its next message.
                 Arc::make_mut(&mut self.server.settings).unset(name);
                 return Ok(Verdict::Drop);
@@ -89,7 +94,7 @@ impl Work<'_, '_> {
             // when our request is done.
             return Ok(Verdict::Drop);
         }
-        if self.server.fence.is_some() || self.server.ran_unread {
+        if self.server.fence.is_some() || self.server.rarities.has(ServerRarity::RanUnread) {
             // Values set by the fence are not reported yet, but the client knows them. Values reset by a text are not
             // reported.
             Arc::make_mut(&mut self.client.reported).set(name, &value)?;

@@ -9,6 +9,7 @@ use weir_wire::encode;
 use super::{Link, Message, Work};
 use crate::client::Pin;
 use crate::expected::{Duty, Expected, Kind, Undo};
+use crate::rarities::{ClientRarity, ServerRarity};
 use crate::relay::{SequencePolicy, StatePolicy};
 use crate::server::Sent;
 use crate::state::Question;
@@ -38,9 +39,12 @@ impl Work<'_, '_, '_, '_> {
             Some(text) => self.judge(text),
             None => {
                 let effects = unseen(body);
-                self.link.server.ran_unread |=
-                    effects.names && !self.link.client.startup.is_empty();
-                self.link.server.has_unread_end |= !effects.names;
+                let rarities = &mut self.link.server.rarities;
+                if !effects.names {
+                    rarities.insert(ServerRarity::UnreadEnd);
+                } else if !self.link.client.startup.is_empty() {
+                    rarities.insert(ServerRarity::RanUnread);
+                }
                 Some(effects)
             }
         };
@@ -52,7 +56,7 @@ impl Work<'_, '_, '_, '_> {
 
     /// Starts to read a query that is passed on while it arrives.
     pub(super) fn begin_pieces(&mut self, message: Message) {
-        if self.link.server.has_unread_end && !message.is_whole() {
+        if !message.is_whole() && self.link.server.rarities.has(ServerRarity::UnreadEnd) {
             self.link.server.pieces = Some(Box::default());
             self.read_piece(self.body(message));
         }
@@ -89,10 +93,13 @@ impl Work<'_, '_, '_, '_> {
     #[inline]
     fn note_plain(&mut self) {
         let Link { client, server, .. } = &mut *self.link;
-        if client.makes_temporary {
+        if client.rarities.is_empty() {
+            return;
+        }
+        if client.rarities.has(ClientRarity::MakesTemporary) {
             server.question.add_reason(Reason::TemporaryObject);
         }
-        if client.reads_statistics {
+        if client.rarities.has(ClientRarity::ReadsStatistics) {
             self.note_counted();
         }
     }
@@ -234,9 +241,12 @@ impl Work<'_, '_, '_, '_> {
             return;
         }
         let Link { client, server, .. } = &mut *self.link;
-        server.may_load |= effects.reasons.contains(Reason::Library);
+        if effects.reasons.contains(Reason::Library) {
+            server.rarities.insert(ServerRarity::Loads);
+        }
         if discards(effects, server.status()) && !client.startup.is_empty() {
             server.discard.fall_due();
+            server.rarities.insert(ServerRarity::Discards);
         }
         if self.link.rules.state == StatePolicy::Session {
             if effects.certain.iter().any(spoils) {
@@ -244,7 +254,12 @@ impl Work<'_, '_, '_, '_> {
             }
             return;
         }
-        self.link.client.reads_statistics |= effects.reads_statistics;
+        if effects.reads_statistics {
+            self.link
+                .client
+                .rarities
+                .insert(ClientRarity::ReadsStatistics);
+        }
         if let Some(subscriptions) = &mut self.link.client.subscriptions {
             subscriptions.note(effects);
             self.lend_channels(effects, self.link.server.sent != Sent::OpenBatch);

@@ -172,7 +172,7 @@ impl Work<'_, '_, '_, '_> {
     /// True if the session has temporary objects, or may have: these hide objects of the same name.
     pub(super) fn may_be_temporary(&self) -> bool {
         let Link { client, server, .. } = &*self.link;
-        client.makes_temporary
+        client.makes_temporary()
             || server
                 .may_hold(client.held_reasons())
                 .contains(Reason::TemporaryObject)

@@ -14,6 +14,7 @@ use weir_wire::frontend::{self, tag};
 use super::{HEAD, Link, Message, Work, tell};
 use crate::expected::{Duty, Expected, Kind};
 use crate::inserted::{self, Inserted, Piece};
+use crate::rarities::ServerRarity;
 use crate::relay::ClientFault;
 use crate::server::{Discard, Sent};
 use crate::settings::Settings;
@@ -131,11 +132,11 @@ impl Work<'_, '_, '_, '_> {
 
     /// Sets the client's start values before its next message, behind a DISCARD ALL of the extended protocol or a text
     /// that was not read. Returns false if the message must wait.
-    #[inline]
     pub(super) fn returns(&mut self, tag: u8) -> bool {
         let server = &*self.link.server;
         (!server.discard.is_underway() || self.return_behind_discard(tag))
-            && (!self.link.server.ran_unread || self.return_what_is_learnt())
+            && (!self.link.server.rarities.has(ServerRarity::RanUnread)
+                || self.return_what_is_learnt())
     }
 
     /// Sets the start values behind a DISCARD ALL, which PostgreSQL commits by itself. They must not be part of what
@@ -192,7 +193,7 @@ impl Work<'_, '_, '_, '_> {
             tell(client, server, self.to_client);
             return true;
         }
-        server.ran_unread = false;
+        server.rarities.remove(ServerRarity::RanUnread);
         let changes = server.settings.changes_to(&client.settings);
         if changes.is_empty() {
             tell(client, server, self.to_client);
@@ -206,9 +207,20 @@ impl Work<'_, '_, '_, '_> {
 
     /// Sets the start values behind a DISCARD ALL, unless a COPY may be in progress, which would take the query for
     /// data.
+    #[inline]
     pub(super) fn return_to_startup(&mut self) {
+        if !self.link.server.rarities.is_empty() {
+            self.return_to_startup_now();
+        }
+    }
+
+    #[cold]
+    fn return_to_startup_now(&mut self) {
         let server = &mut *self.link.server;
-        if server.discard == Discard::Nothing || server.sent == Sent::OpenBatch || !server.queue.takes_queries() {
+        if server.discard == Discard::Nothing
+            || server.sent == Sent::OpenBatch
+            || !server.queue.takes_queries()
+        {
             return;
         }
         server.discard = Discard::Nothing;

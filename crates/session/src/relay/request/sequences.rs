@@ -5,6 +5,7 @@ use weir_wire::backend::TransactionStatus;
 
 use super::{Link, Work};
 use crate::expected::Duty;
+use crate::rarities::ClientRarity;
 use crate::relay::StatePolicy;
 use crate::server::{Progress, Sent, SequenceValues};
 
@@ -22,7 +23,10 @@ impl Link<'_> {
         client
             .sequences
             .refresh(self.rules.sequences, &self.proven.readers, application);
-        if server.progress.begins_transaction() && server.queue.is_empty() {
+        if !client.rarities.is_empty()
+            && server.progress.begins_transaction()
+            && server.queue.is_empty()
+        {
             client.sequences.end_trial();
         }
     }
@@ -104,7 +108,7 @@ impl Work<'_, '_, '_, '_> {
                 client.certain.insert(Reason::Sequence);
             }
         }
-        client.moves_sequences = true;
+        client.rarities.insert(ClientRarity::UsesSequences);
         if sequences == Sequences::Moves {
             client.inserted(server.sequences.are_foreign());
             server.sequences.advance();
@@ -397,7 +401,13 @@ mod tests {
         encode::query(&mut query, b"SELECT nextval('s')").unwrap();
         for (messages, parses) in [([&*query, &flush], false), ([&parse, &query], true)] {
             let (pool, mut a, mut b, mut s) = (Arc::default(), client(1), client(2), server());
-            begin(&mut a, &mut s, &mut Splice::new(&[], &mut Vec::new()), &mut Vec::new()).unwrap();
+            begin(
+                &mut a,
+                &mut s,
+                &mut Splice::new(&[], &mut Vec::new()),
+                &mut Vec::new(),
+            )
+            .unwrap();
             let (messages, mut buffer) = (messages.concat(), Vec::new());
             let out = Splice::new(&messages, &mut buffer);
             requested(SequencePolicy::Learn, &pool, &mut a, &mut s, &messages, out);
@@ -405,7 +415,13 @@ mod tests {
                 let mut parsed = Vec::new();
                 super::super::super::reply::answer(&mut parsed, crate::expected::Kind::Parse);
                 let mut buffer = Vec::new();
-                replies(&mut a, &mut s, &parsed, &mut Splice::new(&parsed, &mut buffer)).unwrap();
+                replies(
+                    &mut a,
+                    &mut s,
+                    &parsed,
+                    &mut Splice::new(&parsed, &mut buffer),
+                )
+                .unwrap();
             }
             answer(&mut a, &mut s, "SELECT 1", TransactionStatus::Idle);
             assert!(s.is_free());
