@@ -24,8 +24,10 @@ use crate::statement::{Prepared, Statement};
 use crate::unnamed;
 
 mod asking;
+mod rest;
 mod states;
 
+pub use rest::Unfit;
 pub(crate) use states::{Discard, Future, Incoming, Progress, Sent, SequenceValues};
 
 /// Maximum number of error codes that wait to be counted; the caller takes them after each receive.
@@ -386,6 +388,8 @@ impl Server {
             return Abandoned::Close;
         }
         self.progress = Progress::Alone;
+        // Its start values matter no more.
+        self.discard = Discard::Nothing;
         self.repeat.forget();
         self.comparison = None;
         let running = !self.queue.is_empty();

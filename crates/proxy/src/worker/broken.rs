@@ -8,6 +8,8 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use weir_session::server::Unfit;
+
 /// Kinds of objects that a look-up did not find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missing {
@@ -47,6 +49,8 @@ pub(crate) struct Broken {
     count: AtomicU64,
     /// True for each kind that was logged.
     logged: [AtomicBool; KINDS],
+    /// True for each kind of unfit server that was logged.
+    unfit_logged: [AtomicBool; Unfit::COUNT],
 }
 
 impl Broken {
@@ -73,6 +77,25 @@ impl Broken {
         panic!("{missing} is not there where it has to be ({place})");
     }
 
+    /// Counts a server that must not go back to its pool, and logs the first one of its kind. The caller closes it.
+    ///
+    /// # Panics
+    /// In tests, in the simulator and in builds with debug assertions.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn report_unfit(&self, unfit: Unfit) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let logged = self.unfit_logged.get(unfit as usize);
+        if !logged.is_some_and(|logged| logged.swap(true, Ordering::Relaxed)) {
+            tracing::error!(
+                "a bug was hit: {unfit}; Weir closes it, please report this line; further ones are counted and not \
+                 logged"
+            );
+        }
+        #[cfg(any(test, debug_assertions))]
+        panic!("{unfit}");
+    }
+
     /// Returns the number of look-ups that failed since the process began.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
@@ -96,5 +119,14 @@ mod tests {
             assert!(text.contains("broken.rs"), "it names the caller: {text}");
             assert_eq!(broken.count(), count);
         }
+    }
+
+    #[test]
+    fn a_server_that_must_not_go_back_is_counted_and_panics_in_tests() {
+        let broken = Broken::default();
+        let outcome = catch_unwind(AssertUnwindSafe(|| broken.report_unfit(Unfit::Unended)));
+        let panic = outcome.expect_err("it panics here");
+        let text = panic.downcast_ref::<String>().unwrap();
+        assert_eq!((text, broken.count()), (&Unfit::Unended.to_string(), 1));
     }
 }

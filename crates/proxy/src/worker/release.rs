@@ -145,8 +145,13 @@ impl<D: Driver> Worker<D> {
         self.check_in(server_id);
     }
 
-    /// Gives a free, clean server to the pool.
+    /// Gives a free, clean server to the pool. A server in a state that must not be is closed.
     pub(super) fn check_in(&mut self, server_id: ServerId) {
+        let server = self.servers.must_get(server_id);
+        if let Some(Err(unfit)) = server.map(|server| server.session.check_rest()) {
+            self.global.broken.report_unfit(unfit);
+            return self.close_server(server_id, "a bug was hit");
+        }
         if self.looks_again(server_id) {
             return;
         }
