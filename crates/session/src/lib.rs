@@ -39,23 +39,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod channels;
-pub mod client;
-pub mod custom;
-pub mod expected;
-pub mod fault;
-pub mod hello;
-mod inserted;
-pub mod login;
-pub mod portable;
-mod rarities;
-pub mod relay;
-mod repeat;
-mod sequences;
-pub mod server;
-pub mod settings;
-pub mod splice;
-mod sql;
-pub mod state;
-pub mod statement;
-mod unnamed;
+mod emulation;
+mod protocol;
+mod statements;
+
+pub use emulation::{channels, custom, portable, settings, state};
+pub(crate) use emulation::{inserted, rarities, sequences};
+pub(crate) use protocol::repeat;
+pub use protocol::{client, expected, fault, hello, login, relay, server, splice};
+pub use statements::statement;
+pub(crate) use statements::{sql, unnamed};

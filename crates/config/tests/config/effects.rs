@@ -68,7 +68,7 @@ crates/proxy/src/worker/tests/listening.rs
     more_bytes_of_notifications_than_may_wait_end_the_client_with_an_error: listen_queue_bytes
 crates/proxy/src/worker/tests/options.rs
     scram_iterations_are_those_of_verifiers_made_here: scram_iterations
-crates/session/src/login/tests.rs
+crates/session/src/protocol/login/tests.rs
     sec_61_a_server_demands_no_more_rounds_than_configured (iterations_max): scram_iterations_max
 crates/proxy/src/worker/tests/options.rs
     login_notify_message_is_a_notice_before_the_first_query: login_notify_message

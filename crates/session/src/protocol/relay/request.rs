@@ -56,7 +56,7 @@ pub struct StatementCounts {
 
 /// Starts a lease: sends the client's settings to the server if they differ, and reports values to the client that it
 /// does not know. [`requests`] accepts no input until the server has confirmed the settings ([settings
-/// fence](../../../docs/internals/decisions/settings-fence.md)).
+/// fence](../../../../docs/internals/decisions/settings-fence.md)).
 ///
 /// # Errors
 /// Fails if a setting cannot be sent because it contains a NUL.

@@ -13,7 +13,7 @@ use super::Fault;
 const INTRO: &str = "\
 # Errors of Weir itself
 
-<!-- Generated from crates/session/src/fault; edit that, then UPDATE_EXPECT=1 cargo test -p weir-session fault -->
+<!-- Generated from crates/session/src/protocol/fault; edit that, then UPDATE_EXPECT=1 cargo test -p weir-session fault -->
 
 Whatever else a client sees is PostgreSQL's own and comes through unchanged. Where PgBouncer has a text for the same
 occasion, Weir uses it; the code is PostgreSQL's ([Appendix A](https://www.postgresql.org/docs/current/errcodes-appendix.html)) and
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_page_is_what_the_code_says() {
-        expect_file!["../../../../docs/reference/errors.md"].assert_eq(&reference_markdown());
+        expect_file!["../../../../../docs/reference/errors.md"].assert_eq(&reference_markdown());
     }
 
     /// The name of a variant as `Debug` shows it.

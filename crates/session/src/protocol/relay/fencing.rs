@@ -1,5 +1,5 @@
 //! Handles failures in front of a client's requests: settings that must be applied before them ([settings
-//! fence](../../../../docs/internals/decisions/settings-fence.md)).
+//! fence](../../../../../docs/internals/decisions/settings-fence.md)).
 
 use std::sync::Arc;
 

@@ -36,7 +36,7 @@ impl Unfit {
 
 impl Server {
     /// Checks that the server is in a state in which it may go back to its pool ([table of legal
-    /// combinations](../../../../docs/internals/server-states.md)).
+    /// combinations](../../../../../docs/internals/server-states.md)).
     ///
     /// # Errors
     /// Returns the first state that must not be. The connection must then be closed.

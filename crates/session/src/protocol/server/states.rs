@@ -1,5 +1,5 @@
 //! States of a server's session that exclude each other, and the rule for those in which the server goes back to its pool
-//! ([table of legal combinations](../../../../docs/internals/server-states.md)).
+//! ([table of legal combinations](../../../../../docs/internals/server-states.md)).
 
 /// Future of a server connection, from best to worst. It never improves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

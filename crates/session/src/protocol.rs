@@ -1,0 +1,11 @@
+//! The protocol: how both sides begin, what passes between them, whose a reply is, and what an error says.
+
+pub mod client;
+pub mod expected;
+pub mod fault;
+pub mod hello;
+pub mod login;
+pub mod relay;
+pub(crate) mod repeat;
+pub mod server;
+pub mod splice;
