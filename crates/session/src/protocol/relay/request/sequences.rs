@@ -392,7 +392,7 @@ mod tests {
         assert!(!told.contains("DISCARD"), "{told:?}");
     }
 
-    /// What the last client sent must not keep the next one's server from being cleaned.
+    /// Messages of the last client must not keep the next one's server from being cleaned.
     #[test]
     fn messages_that_need_no_sync_leave_no_batch_to_the_next_client() {
         let (mut flush, mut parse, mut query) = (Vec::new(), Vec::new(), Vec::new());
