@@ -185,7 +185,11 @@ fn a_verifier_without_a_scram_login_is_of_no_use_and_said_to_be() -> Result<()> 
     let users = line("u_scram", &secret(&postgres, "u_scram")?);
     let weir = Weir::start(&Config::to(postgres.port()).userlist(&users))?;
     let output = attempt(weir.port(), "u_scram", None, "postgres")?;
-    outside("trust, then scram", &output, "no usable password is known")
+    outside(
+        "trust, then scram",
+        &output,
+        "Weir has no secret of this user",
+    )
 }
 
 /// Error that a client gets from Weir, and the one that it would get from PostgreSQL.

@@ -61,7 +61,7 @@ impl<D: Driver> Worker<D> {
             }
         };
         if self.global.helpers.handshakers.run(job).is_err() {
-            self.end_handshake(asker, "too many logins at once");
+            self.end_handshake(asker, "too many logins in progress");
         }
     }
 

@@ -197,7 +197,7 @@ impl<D: Driver> Worker<D> {
             },
         };
         let Some(plan) = self.login_plan(pool_id, transport) else {
-            let text = "no random bytes from the system".to_owned();
+            let text = "the operating system provides no random bytes".to_owned();
             return self.login_failed(id, LastError { text, body: None }, FailureKind::Local);
         };
         let mut message = Vec::new();
@@ -387,7 +387,7 @@ impl<D: Driver> Worker<D> {
         };
         let mut message = Vec::new();
         let Some(keys) = keys else {
-            let text = "too many logins at once".to_owned();
+            let text = "too many logins in progress".to_owned();
             return self.login_failed(id, LastError { text, body: None }, FailureKind::Local);
         };
         match login.provide_keys(keys, &mut message) {

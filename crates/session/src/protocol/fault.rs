@@ -236,7 +236,7 @@ impl Fault {
             Self::Misconfigured(text) => text.clone().into(),
             Self::NoAuthenticationMethod => "no authentication method is found".into(),
             Self::NoDatabase(name) => format!("no such database: {name}").into(),
-            Self::NoRandom => "no random bytes from the system".into(),
+            Self::NoRandom => "the operating system provides no random bytes".into(),
             Self::NotAllowed => "not allowed".into(),
             Self::NoUser => "no username supplied".into(),
             Self::Options(error) => format!(
@@ -249,7 +249,7 @@ impl Fault {
             Self::QueryWaitTimeout | Self::QueryWaitTimeoutServerDown(_) => {
                 "query_wait_timeout".into()
             }
-            Self::ReplicationUnsupported => "replication connections are not supported yet".into(),
+            Self::ReplicationUnsupported => "replication connections are not supported; connect to PostgreSQL directly".into(),
             Self::ServerLost => "server conn crashed?".into(),
             Self::ServerUnavailable(why) => {
                 format!("server login has been failing, cached error: {why} (server_login_retry)")
@@ -272,17 +272,17 @@ impl Fault {
             }
             Self::TooManyClients(limit) => format!("client connections exceeded ({limit})").into(),
             Self::TooManyPins(reason) => {
-                format!("too many clients keep their server (max_pinned); reason: {reason}").into()
+                format!("too many clients are pinned to their servers (max_pinned); pin of this client: {reason}").into()
             }
             Self::TooManyFailures => {
                 "too many failed logins from this address (auth_failures_per_minute)".into()
             }
-            Self::TooManyLogins => "too many logins at once".into(),
-            Self::TooManyChannels => "too many channels on one connection (10000)".into(),
+            Self::TooManyLogins => "too many logins in progress".into(),
+            Self::TooManyChannels => "too many channels on one connection (10000); UNLISTEN those not needed".into(),
             Self::SuspendTimeout => "suspend_timeout".into(),
             Self::TransactionTimeout => "transaction timeout".into(),
             Self::TlsRequired => "SSL required".into(),
-            Self::Unsayable(why) => format!("invalid setting: {why}").into(),
+            Self::Unsayable(why) => format!("setting of this client cannot be sent to a server: {why}").into(),
             Self::UnencryptedData(kind) => {
                 format!("received unencrypted data after {kind} request").into()
             }

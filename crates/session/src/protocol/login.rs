@@ -92,7 +92,9 @@ pub enum LoginFault {
     #[error("unexpected message of type '{}' during login", char::from(*.0))]
     OutOfPlace(u8),
     /// The server asks for a password, and no known secret fits its method.
-    #[error("wrong password type: the server asks for {0}, for which no usable password is known")]
+    #[error(
+        "wrong password type: the server asks for {0}, and Weir has no secret of this user that works with it"
+    )]
     NoSecret(&'static str),
     /// The server asks for a method that Weir does not support.
     #[error("the server asks for authentication method {0}, which is not supported")]

@@ -157,7 +157,7 @@ fn max_pinned_ends_one_who_would_keep_a_server_more() {
     assert!(heard.ends_with("Z(I)"), "{heard}");
     let heard = world.ask(other, &set);
     assert!(
-        heard.contains("E(FATAL 53400 too many clients keep their server (max_pinned)"),
+        heard.contains("E(FATAL 53400 too many clients are pinned to their servers (max_pinned)"),
         "{heard}"
     );
     world.reload("session_state = track\ndefault_pool_size = 3\nmax_pinned = 2");

@@ -15,38 +15,41 @@ const INTRO: &str = "\
 
 <!-- Generated from crates/session/src/protocol/fault; edit that, then UPDATE_EXPECT=1 cargo test -p weir-session fault -->
 
-Whatever else a client sees is PostgreSQL's own and comes through unchanged. Where PgBouncer has a text for the same
-occasion, Weir uses it; the code is PostgreSQL's ([Appendix A](https://www.postgresql.org/docs/current/errcodes-appendix.html)) and
-says what happened, where PgBouncer sends 08P01 for everything. FATAL ends the connection. The log has each of them as a
-line `pooler error: …` (`log_pooler_errors`), with database, user and address of the client; `/metrics` counts them by code
-(`weir_errors_total`).
+This page lists every error that Weir itself sends to clients. Weir passes all other errors on from PostgreSQL unchanged.
+
+- **Texts** are PgBouncer's where PgBouncer has one for the same occasion, so that tools which read its texts keep working.
+- **Codes** are PostgreSQL's ([Appendix A](https://www.postgresql.org/docs/current/errcodes-appendix.html)), one for each kind
+  of error. PgBouncer sends 08P01 for nearly all.
+- **FATAL** ends the connection.
+- The log has a line `pooler error: …` for each (`log_pooler_errors`), with database, user and address of the client.
+- `/metrics` counts errors by code (`weir_errors_total`).
 ";
 
 const UNCHANGED: &str = "
-## Errors of the server that clients get in its name
+## Errors of PostgreSQL that Weir passes on
 
 | when | what the client gets |
 |---|---|
-| The server refuses Weir's login, none of the pool's servers is connected | The server's own code and text, as FATAL. Waiting clients get it at once, new ones for `server_login_retry` from then on. |
-| The same with 57P01, 57P02, 57P03 (starting up, shutting down) or 53300 (too many clients) | Nothing: it will pass. Clients wait up to `query_wait_timeout` while logins are tried again; that error then quotes the server. So do clients that come after nobody could be reached, from the server's first such answer on. |
-| The server ends a session while it works for a client | Its last words (57P01, 57P02, 57P05 and the like), then the end of the connection. |
-| The server refuses a setting from the start-up packet | The error that it would give at a login. |
+| PostgreSQL refuses Weir's login, and the pool has no connected server | PostgreSQL's code and text, as FATAL. Waiting clients get the error at once, new clients get it for `server_login_retry` from then on. |
+| PostgreSQL refuses Weir's login with 57P01, 57P02, 57P03 (starting up, shutting down) or 53300 (too many clients) | Nothing, because these conditions pass. Clients wait up to `query_wait_timeout` while Weir tries again; the error after that time quotes PostgreSQL. If PostgreSQL was unreachable before, new clients wait from its first such answer on. |
+| PostgreSQL ends a session while it works for a client | PostgreSQL's last error (57P01, 57P02, 57P05 and the like), then the end of the connection. |
+| PostgreSQL refuses a setting from the start-up packet | The error that PostgreSQL would give at a direct login. |
 
 ## Notices
 
 | code | text | when |
 |---|---|---|
-| 00000 | `No server connection available in postgres backend, client being queued` | A request has waited for a server for `query_wait_notify`; told once. |
+| 00000 | `No server connection available in postgres backend, client being queued` | A request has waited for a server for `query_wait_notify`. Weir sends the notice once per wait. |
 | 00000 | the text of `login_notify_message` | After each login, if the option is set. |
 
-The console answers with ERROR 08P01 and PgBouncer's texts, see [console](console.md).
+The [console](console.md) sends its errors as ERROR 08P01 with PgBouncer's texts.
 ";
 
 const PGBOUNCER: &str = "
 ## PgBouncer's texts
 
-For those who search logs: every text that PgBouncer (1.25) tells clients, and what Weir says on that occasion. *same* means
-that text; a part that varies is `…`.
+Use this table to translate searches of logs. It lists every text that PgBouncer 1.25 sends to clients, and the text that
+Weir sends on the same occasion. *same* means the identical text; `…` stands for a part that varies.
 
 | PgBouncer | Weir |
 |---|---|

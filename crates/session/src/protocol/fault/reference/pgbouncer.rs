@@ -19,8 +19,8 @@ pub(super) enum Instead {
 type Text = (&'static str, Instead);
 
 const OWN_WORDS: &str = "PostgreSQL's own error, as without a pooler";
-const PROTOCOL: &str = "08P01 in PostgreSQL's words, such as `invalid frontend message type 120` or `invalid message format`: \
-    drivers know these";
+const PROTOCOL: &str = "08P01 in PostgreSQL's words, such as `invalid frontend message type 120` or `invalid message format`, \
+    which drivers know";
 
 /// Returns PgBouncer's texts; `…` stands for parts that vary.
 pub(super) fn texts() -> Vec<Text> {
@@ -71,11 +71,11 @@ fn servers() -> Vec<Text> {
         ),
         (
             "server login has been failing, try again later (server_login_retry)",
-            Argued("that of 1.25, which names the error"),
+            Argued("the text of 1.25, which names the error"),
         ),
         (
             "pgbouncer cannot connect to server",
-            Argued("that of 1.25: this one is of old versions"),
+            Argued("the text of 1.25; this one belongs to old versions"),
         ),
         ("connect failed", unavailable("connect failed: …")),
         ("connect timeout", unavailable("connect timeout")),
@@ -89,7 +89,7 @@ fn servers() -> Vec<Text> {
         ),
         (
             "server login failed: failed to verify server signature",
-            Argued("never: a signature that is there can be verified"),
+            Argued("not sent: Weir verifies every signature that a server sends"),
         ),
         (
             "server login failed: invalid server signature",
@@ -105,7 +105,7 @@ fn servers() -> Vec<Text> {
         (
             "invalid server parameter",
             Argued(
-                "the server's own error, such as 22023 `invalid value for parameter \"TimeZone\": \"x\"`",
+                "PostgreSQL's own error, such as 22023 `invalid value for parameter \"TimeZone\": \"x\"`",
             ),
         ),
         ("database removed", Same(Fault::DatabaseRemoved)),
@@ -148,7 +148,7 @@ fn logins() -> Vec<Text> {
         ),
         (
             "no such user",
-            Argued("as for a wrong password: nobody is told which users exist"),
+            Argued("the text for a wrong password, so that clients do not learn which users exist"),
         ),
         (
             "no such database: …",
@@ -160,7 +160,7 @@ fn logins() -> Vec<Text> {
         ),
         (
             "authentication database \"…\" is disabled",
-            Argued("`auth_query failed`; the log says why"),
+            Argued("`auth_query failed`; the log has the reason"),
         ),
         (
             "authentication database \"…\" is not configured",
@@ -169,14 +169,14 @@ fn logins() -> Vec<Text> {
         ("bouncer config error", Same(misconfigured)),
         (
             "bouncer resources exhaustion",
-            Argued("what ran out: `too many logins at once`, `(max_pools)`"),
+            Argued("the resource that ran out: `too many logins in progress`, `(max_pools)`"),
         ),
         ("pooler is shutting down", Same(Fault::ShuttingDown)),
         ("SSL required", Same(Fault::TlsRequired)),
         ("not allowed", Same(Fault::NotAllowed)),
         (
             "username too long",
-            Argued("never: a name may be as long as the start-up packet (10,000 bytes)"),
+            Argued("not sent: a name may be as long as the start-up packet (10,000 bytes)"),
         ),
         ("no username supplied", Same(Fault::NoUser)),
     ]
@@ -190,12 +190,12 @@ fn protocol() -> Vec<Text> {
         (
             "unsupported startup parameter: …",
             Argued(
-                "none is refused by Weir: the server takes it, or says 42704 as without a pooler",
+                "not sent: PostgreSQL accepts the parameter, or refuses it with 42704 as without a pooler",
             ),
         ),
         (
             "unsupported startup parameter in options: …",
-            Argued("likewise"),
+            Argued("not sent, as above"),
         ),
         (
             "unsupported options startup parameter: only '-c config=val' and '--config=val' are allowed",
@@ -244,7 +244,7 @@ fn protocol() -> Vec<Text> {
         ),
         (
             "out of memory",
-            Argued("never: every buffer has a limit, and who meets one is told its name"),
+            Argued("not sent: every buffer has a limit, and the error names the limit"),
         ),
     ]
 }

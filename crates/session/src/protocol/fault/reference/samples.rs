@@ -10,8 +10,8 @@ use super::{Guide, Theme};
 use crate::fault::{Credential, Fault};
 use crate::relay::ClientFault;
 
-const LIMIT: &str = "Raise it, or see in `SHOW CLIENTS` who holds the places.";
-const BROKEN: &str = "A broken or hostile client: see its address in the log.";
+const LIMIT: &str = "Raise the option, or find the clients in `SHOW CLIENTS`.";
+const BROKEN: &str = "The client is broken or hostile. The log has its address.";
 
 type Sample = (Fault, Guide);
 
@@ -49,68 +49,68 @@ fn logins() -> Vec<Sample> {
     vec![
         failed(
             Credential::Password,
-            "A wrong or expired password, no such user, or a secret that the method cannot use (`plain`, `md5`).",
-            "Compare with `auth_file` or `auth_query`. A client is not told which it was.",
+            "Methods `plain` and `md5`: the password is wrong or expired, the user does not exist, or the method cannot use its stored secret.",
+            "Compare with `auth_file` or `auth_query`. The text is the same in all cases, so that it does not reveal which users exist.",
         ),
         failed(
             Credential::Sasl,
-            "The same where the exchange is SCRAM.",
-            "As above; an md5 secret is of no use for SCRAM.",
+            "Method `scram-sha-256`: the password is wrong or expired, the user does not exist, or its stored secret is an md5 secret.",
+            "Compare with `auth_file` or `auth_query`. Replace an md5 secret by a SCRAM secret.",
         ),
         failed(
             Credential::Ldap,
-            "The directory refuses the password, or cannot be asked.",
-            "The line before it in the log says which.",
+            "The directory refused the password, or no directory server answered.",
+            "Read the log line before this error: it has the reason.",
         ),
         failed(
             Credential::Pam,
-            "PAM refuses the password.",
-            "The line before it in the log says why.",
+            "PAM refused the password.",
+            "Read the log line before this error: it has the reason.",
         ),
         failed(
             Credential::Certificate,
-            "`cert`: no certificate, one for another name, or an unknown user.",
-            "[TLS](../guide/tls.md), and the map in `auth_ident_file`.",
+            "Method `cert`: the client sent no certificate, the certificate is for another name, or the user is unknown.",
+            "Check the certificate ([TLS](../guide/tls.md)) and the map in `auth_ident_file`.",
         ),
         failed(
             Credential::Peer,
-            "`peer`: the system user is another one, or unknown.",
-            "The map in `auth_ident_file`.",
+            "Method `peer`: the system user has another name, or is unknown.",
+            "Check the map in `auth_ident_file`.",
         ),
         failed(
             Credential::Trust,
-            "`trust`: the user is not known.",
-            "A line `\"name\" \"\"` in `auth_file`.",
+            "Method `trust`: the user is neither in `auth_file` nor known to `auth_query`.",
+            "Add a line `\"name\" \"\"` to `auth_file`.",
         ),
         login(
             Fault::LoginRejected,
-            "A line of `auth_hba_file` says `reject`.",
-            "`weir hba explain` says which line.",
+            "The first matching line of `auth_hba_file` has the method `reject`.",
+            "Run `weir hba explain`: it names the line.",
         ),
         login(
             Fault::NoAuthenticationMethod,
-            "No line of `auth_hba_file` is for this client.",
-            "`weir hba explain`.",
+            "No line of `auth_hba_file` matches this client.",
+            "Run `weir hba explain`: it says why each line does not match.",
         ),
         login(
             Fault::TlsRequired,
-            "`client_tls_sslmode` asks for TLS, and the client has none.",
-            "`sslmode=require` in the client.",
+            "`client_tls_sslmode` requires TLS, and the client does not use it.",
+            "Set `sslmode=require` in the client.",
         ),
         login(
             Fault::TooManyFailures,
-            "Its address has failed too often (`auth_failures_per_minute`).",
-            "[Failed logins](../guide/authentication.md#failed-logins).",
+            "Too many logins from the client's address have failed (`auth_failures_per_minute`).",
+            "Find the client that fails: [failed logins](../guide/authentication.md#failed-logins).",
         ),
         login(
             Fault::NoDatabase("…".to_owned()),
-            "No entry of `[databases]` has that name, and there is no `*`. Told only to those who have logged in.",
+            "`[databases]` has no entry of that name and no `*`. Only clients that have logged in get this error.",
             "Add the entry and RELOAD.",
         ),
         login(
             Fault::NotAllowed,
-            "The console, for a user who is neither in `admin_users` nor in `stats_users`.",
-            "One of these options.",
+            "The client asked for the console, and its user is neither in `admin_users` nor in `stats_users`.",
+            "Add the user to one of these options.",
         ),
     ]
 }
@@ -124,12 +124,12 @@ fn refused() -> Vec<Sample> {
         login(
             Fault::NoUser,
             "The start-up packet names no user.",
-            "Name one.",
+            "Set a user in the client.",
         ),
         login(
             Fault::LoginProtocol(LoginError::EmptyPassword),
             "The client sent an empty password.",
-            "Give it one; PostgreSQL refuses these too.",
+            "Set a password in the client. PostgreSQL refuses empty passwords too.",
         ),
         login(
             Fault::LoginProtocol(LoginError::PasswordTooLong),
@@ -138,33 +138,33 @@ fn refused() -> Vec<Sample> {
         ),
         login(
             misconfigured("auth_query failed"),
-            "Nobody could be asked, or the answer was none.",
-            "The line before it in the log says why.",
+            "No server could run `auth_query`, or its result was not one row of name and secret.",
+            "Read the log line before this error: it has the reason.",
         ),
         login(
             misconfigured("bouncer config error"),
-            "`auth_type = any` for a database without a forced `user`; LDAP without options.",
-            "`user=` in the database; `auth_ldap_options`.",
+            "`auth_type = any` is used for a database without a forced `user`, or LDAP without options.",
+            "Set `user=` in the database, or `auth_ldap_options`.",
         ),
         login(
             Fault::TooManyLogins,
             "4,096 logins wait for a helper thread.",
-            "LDAP, PAM or DNS is slow, or somebody floods.",
+            "LDAP, PAM or DNS is slow, or clients flood Weir with logins. The log has their addresses.",
         ),
         login(
             Fault::NoRandom,
-            "The system gives none.",
-            "Look at the machine.",
+            "The operating system returned an error for a request for random bytes.",
+            "Check the machine.",
         ),
         login(
             Fault::Options(unusable),
-            "The start-up parameter `options` holds something that is not a setting.",
-            "Give settings only.",
+            "The start-up parameter `options` contains something other than settings.",
+            "Pass settings only.",
         ),
         login(
             Fault::ReplicationUnsupported,
-            "The client asks for replication.",
-            "Let it connect to PostgreSQL directly.",
+            "The client asked for a replication connection.",
+            "Connect to PostgreSQL directly.",
         ),
     ]
 }
@@ -179,43 +179,43 @@ fn limits() -> Vec<Sample> {
         ),
         limit(
             Fault::TooManyClients("max_db_client_connections"),
-            "So many clients of that database are connected.",
+            "`max_db_client_connections` clients of the database are connected.",
             LIMIT,
         ),
         limit(
             Fault::TooManyClients("max_user_client_connections"),
-            "So many clients of that user are connected.",
+            "`max_user_client_connections` clients of the user are connected.",
             LIMIT,
         ),
         limit(
             Fault::TooManyClients("max_pools"),
-            "There would be more pools than `max_pools`.",
-            "Databases by `*`, or users, that nobody meant?",
+            "The client needs a new pool, and `max_pools` pools exist.",
+            "Look in `SHOW POOLS` for databases (by `*`) or users that are not intended, or raise the option.",
         ),
         limit(
             Fault::TooManyPins("…"),
-            "`max_pinned` clients keep their server already.",
-            "`SHOW PINS` says who and why; [session state](../guide/session-state.md).",
+            "`max_pinned` clients of the pool are pinned already, and this one would be another.",
+            "`SHOW PINS` lists pinned clients with the reasons; [session state](../guide/session-state.md) says how to avoid them.",
         ),
         limit(
             Fault::TooManyChannels,
-            "One client listens to 10,000 channels. The session goes on.",
-            "Listen to fewer.",
+            "The client listens to 10,000 channels. The session continues.",
+            "Listen to fewer channels.",
         ),
         limit(
             Fault::ListenQueueFull("…"),
-            "The client is in a transaction or does not read, and `listen_queue_bytes` or `listen_queue_size` \
-             notifications wait for it; or it has read nothing for 60 seconds, and more than 1 MiB waits.",
-            "Read faster, or raise the option.",
+            "The client is in a transaction or does not read, and the notifications that wait for it exceed \
+             `listen_queue_bytes` or `listen_queue_size`; or the client has read nothing for 60 seconds and more than 1 MiB waits.",
+            "Read faster, end transactions sooner, or raise the option.",
         ),
         limit(
             Fault::Protocol(ClientFault::TooManyStatements),
-            "One client holds 10,000 prepared statements.",
-            "The client leaks them.",
+            "The client holds 10,000 prepared statements.",
+            "Deallocate statements that are no longer used: the client leaks them.",
         ),
         limit(
             Fault::Protocol(ClientFault::TooLong(4_194_304)),
-            "A message is longer than `max_packet_size`.",
+            "The client sent a message longer than `max_packet_size`.",
             "Send less at once, or raise the option.",
         ),
     ]
@@ -226,47 +226,47 @@ fn times() -> Vec<Sample> {
     vec![
         time(
             Fault::LoginTimeout,
-            "From accept on, the login took longer than `client_login_timeout`.",
-            "The client went silent, or LDAP, PAM or `auth_query` is slow.",
+            "The login took longer than `client_login_timeout`, counted from the accept of the connection.",
+            "Check whether the client stopped answering, or LDAP, PAM or `auth_query` is slow.",
         ),
         time(
             Fault::LoginTimeoutServerDown,
-            "The same while the client waited for a server to learn its parameters from.",
-            "As for `query_wait_timeout`.",
+            "The login took longer than `client_login_timeout` while the client waited for a first server, from which Weir learns the parameters that clients are told.",
+            "As for `query_wait_timeout`: [when clients wait](../guide/operating.md#when-clients-wait).",
         ),
         time(
             Fault::QueryWaitTimeout,
             "No server became free within `query_wait_timeout`.",
-            "[When clients wait](../guide/operating.md#when-clients-wait).",
+            "Find out why: [when clients wait](../guide/operating.md#when-clients-wait).",
         ),
         time(
             Fault::QueryWaitTimeoutServerDown("server login failed: FATAL …".to_owned()),
-            "The same while PostgreSQL was starting up, shutting down or out of connections. The DETAIL has PostgreSQL's own words: `server login failed: FATAL …`.",
-            "Look at PostgreSQL; raise the limit if its restarts take longer.",
+            "No server became free within `query_wait_timeout`, because PostgreSQL was starting up, shutting down or out of connections. The DETAIL quotes PostgreSQL: `server login failed: FATAL …`.",
+            "Check PostgreSQL. Raise the option if restarts of PostgreSQL take longer.",
         ),
         time(
             Fault::QueryTimeout,
-            "A query ran longer than `query_timeout`; it is cancelled.",
-            "Make it faster, or raise the limit.",
+            "A query ran longer than `query_timeout`. Weir cancels it.",
+            "Make the query faster, or raise the option.",
         ),
         time(
             Fault::QueryTimeoutWaiting,
             "A query waited for a server longer than `query_timeout`.",
-            "As for `query_wait_timeout`.",
+            "As for `query_wait_timeout`: [when clients wait](../guide/operating.md#when-clients-wait).",
         ),
         time(
             Fault::TransactionTimeout,
-            "A transaction was open longer than `transaction_timeout`; it is rolled back.",
-            "Make transactions shorter, or raise the limit.",
+            "A transaction was open longer than `transaction_timeout`. PostgreSQL rolls it back.",
+            "Make transactions shorter, or raise the option.",
         ),
         time(
             Fault::IdleTransactionTimeout,
-            "Nothing came within a transaction for `idle_transaction_timeout`; it is rolled back.",
-            "The application holds transactions open.",
+            "The client sent nothing within a transaction for `idle_transaction_timeout`. PostgreSQL rolls the transaction back.",
+            "Find out why the application holds transactions open.",
         ),
         time(
             Fault::ClientIdleTimeout,
-            "Nothing came for `client_idle_timeout`.",
+            "The client sent nothing for `client_idle_timeout`.",
             "Connect again.",
         ),
     ]
@@ -277,21 +277,21 @@ fn servers() -> Vec<Sample> {
     vec![
         server(
             Fault::ServerUnavailable("connect failed: …".to_owned()),
-            "No server can be had. The cached error says why: `connect failed: …`, `connect timeout`, \
+            "The pool has no server, and the last login to PostgreSQL failed. The cached error has the reason: `connect failed: …`, `connect timeout`, \
              `server DNS lookup failed: …`, `server login failed: …`, `server conn crashed?`, \
              `exec_on_connect query failed`.",
-            "[When logins fail](../guide/operating.md#when-logins-fail). For `server_login_retry` it is told at once; \
-             meanwhile Weir tries again.",
+            "Follow [when logins fail](../guide/operating.md#when-logins-fail). For `server_login_retry` new clients get the \
+             error at once; meanwhile Weir tries again.",
         ),
         server(
             Fault::ServerLost,
-            "The server was lost while it worked for this client.",
-            "Whether a COMMIT in flight was done is not known. PostgreSQL's log says why.",
+            "The server connection was lost while it worked for this client.",
+            "PostgreSQL's log has the reason. A COMMIT in flight may or may not have been executed: check before you repeat it.",
         ),
         server(
             Fault::Cancelled,
-            "The client asked to cancel while it waited for a server. The session goes on.",
-            "Nothing.",
+            "The client cancelled its query while it waited for a server. The session continues.",
+            "No action is needed.",
         ),
     ]
 }
@@ -301,37 +301,37 @@ fn operator() -> Vec<Sample> {
     vec![
         operator(
             Fault::ShuttingDown,
-            "Weir stops.",
-            "Connect again; another process may be there already.",
+            "Weir shuts down.",
+            "Connect again. Another process may listen already.",
         ),
         operator(
             Fault::ServerShuttingDown,
-            "The same, for a client that waited for a server.",
-            "As above.",
+            "Weir shuts down, and the client waited for a server.",
+            "Connect again. Another process may listen already.",
         ),
         operator(
             Fault::AdminShutdown,
-            "This session was ended from outside.",
+            "The administrator ran `KILL_CLIENT`, or a cancel request named this client during its login.",
             "Ask the administrator.",
         ),
         operator(
             Fault::DatabaseRemoved,
-            "The database is not configured any more, or `KILL` on the console.",
+            "A reload removed the database, or the administrator ran `KILL`.",
             "Ask the administrator.",
         ),
         operator(
             Fault::DatabaseDisabled("…".to_owned()),
-            "`DISABLE` on the console, until `ENABLE`.",
+            "The administrator ran `DISABLE`; `ENABLE` ends it.",
             "Ask the administrator.",
         ),
         operator(
             Fault::SuspendTimeout,
-            "`SUSPEND` on the console, and the client did not take within `suspend_timeout` what was to be sent.",
+            "The administrator ran `SUSPEND`, and the client did not read its pending data within `suspend_timeout`.",
             "Connect again.",
         ),
         operator(
             Fault::DatabaseChanged,
-            "In session pooling with `server_fast_close`: a reload leads the database elsewhere.",
+            "Session pooling with `server_fast_close`: a reload pointed the database at another server.",
             "Connect again.",
         ),
     ]
@@ -342,24 +342,24 @@ fn state() -> Vec<Sample> {
     vec![
         state(
             Fault::StateRefused(Reasons::of(Reason::TemporaryObject)),
-            "A statement would leave on its server what cannot follow the client (`session_state = refuse`). The \
-             session goes on.",
-            "[Session state](../guide/session-state.md).",
+            "The statement would leave state on its server that cannot follow the client (`session_state = refuse`). The \
+             session continues.",
+            "Change the statement, or the policy: [session state](../guide/session-state.md).",
         ),
         state(
             Fault::SequenceRefused,
-            "A statement reads what a sequence gave its session (`sequence_values = refuse`). The session goes on.",
-            "`INSERT ... RETURNING`; or [another value](../internals/decisions/sequence-values.md) of the option.",
+            "The statement reads a sequence value of its session (`sequence_values = refuse`). The session continues.",
+            "Use `INSERT ... RETURNING`, or [another value](../internals/decisions/sequence-values.md) of the option.",
         ),
         state(
             Fault::StatementMode,
-            "A transaction block in statement pooling.",
-            "`pool_mode = transaction`.",
+            "The client began a transaction block in statement pooling.",
+            "Set `pool_mode = transaction`.",
         ),
         state(
             Fault::Unsayable("…".to_owned()),
-            "A setting that follows the client cannot be said to a server: it is longer than a message.",
-            "Set less.",
+            "A setting of the client is longer than a message, so Weir cannot send it to a server.",
+            "Use a shorter value.",
         ),
     ]
 }
@@ -375,44 +375,50 @@ fn protocol() -> Vec<Sample> {
         side: Side::Frontend,
     };
     vec![
-        protocol(version(2), "A client of before 2003."),
-        protocol(version(9), "Another protocol, such as HTTP."),
+        protocol(
+            version(2),
+            "The client speaks protocol 2, which PostgreSQL 7.4 replaced in 2003.",
+        ),
+        protocol(
+            version(9),
+            "The client speaks another protocol, such as HTTP.",
+        ),
         protocol(
             Fault::Startup(StartupError::BadLayout),
-            "The start-up packet ends in the wrong place.",
+            "The start-up packet does not end with its terminator.",
         ),
         protocol(
             Fault::Startup(StartupError::BadLength { len: 1 }),
-            "Its length is impossible.",
+            "The length of the start-up packet is impossible.",
         ),
         protocol(
             Fault::StartupEncoding,
-            "A name or value in it is not UTF-8.",
+            "A name or value in the start-up packet is not UTF-8.",
         ),
         protocol(
             Fault::UnencryptedData("SSL"),
-            "Something came behind the request for TLS, before TLS (CVE-2021-3935).",
+            "Bytes followed the request for TLS in clear text (CVE-2021-3935).",
         ),
         protocol(
             Fault::UnencryptedData("GSSAPI encryption"),
-            "The same behind a request for GSSAPI.",
+            "Bytes followed the request for GSSAPI encryption in clear text.",
         ),
         protocol(
             Fault::Protocol(unknown.into()),
-            "PostgreSQL knows no such message.",
+            "PostgreSQL's protocol has no message of this type.",
         ),
         protocol(
             Fault::Protocol(ClientFault::OutOfPlace(b'p')),
-            "A message that has no place here.",
+            "The client sent a message that is not allowed at this point.",
         ),
         protocol(
             Fault::Protocol(ClientFault::Malformed(b'P')),
-            "A message whose body cannot be read.",
+            "The body of a message cannot be decoded.",
         ),
         sample(
             Theme::Protocol,
             Fault::Protocol(ClientFault::SimpleQuery),
-            "A simple query where `disable_pqexec` is on.",
+            "The client sent a simple query, and `disable_pqexec` is on.",
             "Use the extended protocol.",
         ),
     ]
