@@ -19,30 +19,34 @@ psql -p 6432 -U admin pgbouncer -c 'SHOW POOLS'
 ```
 
 Commands, columns, types and error texts are PgBouncer's, so its monitoring works unchanged. Users in `admin_users` may
-do everything, users in `stats_users` may look. One command a query; case does not matter, a semicolon at the end may
-be left out, `SELECT` stands for `SHOW`, comments are skipped. Names are words or in double quotes. Drivers may use
-simple queries, as with PgBouncer, or the extended protocol: prepared statements, row limits and binary results work,
-parameters do not.
+run every command, users in `stats_users` only those of role stats.
+
+- A query holds one command. Case does not matter, the final semicolon is optional, `SELECT` stands for `SHOW`, and
+  comments are skipped.
+- A name is a word, or stands in double quotes.
+- Drivers may use simple queries, as with PgBouncer, or the extended protocol. Prepared statements, row limits and binary
+  results work; parameters do not.
 ";
 
 const GONE: &str = "
-## Not here
+## Commands of PgBouncer that Weir refuses
 
-Refused by name with SQLSTATE 0A000.
+The console answers these with SQLSTATE 0A000 and the reason.
 
 ";
 
 const COURTESY: &str = "
 ## For drivers
 
-Drivers ask for or set some parameters on connecting. They get a fixed answer, or the notice `SET ignored`.
+Drivers read or set some parameters when they connect. The console answers with a fixed value, or with the notice
+`SET ignored`.
 
 ";
 
 const COLUMNS: &str = "
 ## Columns
 
-In this order. Columns in *italics* are Weir's own and come after PgBouncer's.
+Columns in the order of the rows. Columns in *italics* are Weir's own; they follow PgBouncer's.
 ";
 
 const HEADER: &str = "| command | role | |\n|---|---|---|\n";

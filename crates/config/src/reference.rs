@@ -31,38 +31,40 @@ host = \"10.0.0.6\"
 query_timeout = \"5min\"
 ```
 
-- A time is a text with `us`, `ms`, `s`, `min`, `h` or `d`; a plain number is in the unit named below.
-- A size is a text with `B`, `KiB`, `MiB` or `GiB`, or a plain number of bytes.
-- A list is an array or a text with commas. A flag is `true` or `false`, or PgBouncer's 1 or 0.
-- `${NAME}` in a text is the environment variable of this name, which has to be set; `$${` is a plain `${`.
-- A directory in place of the file (`weir run conf.d/`) means all its files named `*.toml`, in the order of their names,
-  as one configuration. What two of them set is a mistake.
-- Editors complete and check the file by the schema that `weir schema` prints; a first line
-  `#:schema weir.schema.json` tells them where it is.
-- `weir convert pgbouncer.ini` writes PgBouncer's file as weir.toml, with its comments.
+- A time is a string with the unit `us`, `ms`, `s`, `min`, `h` or `d`. A plain number is in the unit named below.
+- A size is a string with the unit `B`, `KiB`, `MiB` or `GiB`, or a plain number of bytes.
+- A list is an array, or a string with commas. A flag is `true` or `false`, or PgBouncer's 1 or 0.
+- `${NAME}` in a string stands for the environment variable of this name, which must be set. `$${` stands for a plain `${`.
+- If the argument is a directory (`weir run conf.d/`), Weir reads all its files named `*.toml`, in the order of their
+  names, as one configuration. An option set in two files is a mistake.
+- Editors complete and check the file by the schema that `weir schema` prints. The first line
+  `#:schema weir.schema.json` names the schema.
+- `weir convert pgbouncer.ini` prints PgBouncer's file as weir.toml, with its comments.
 
-**PgBouncer's ini**: the sections `[pgbouncer]`, `[databases]`, `[users]` and `[peers]`, comments on lines of their own
-(`;` or `#`), `%include FILE` up to 10 deep, values such as `host=10.0.0.5 password='it''s'` in the last three
-sections. Files are included relative to the working directory. Times are plain numbers. A `[pgbouncer]` that begins again drops what was set under the first, as in PgBouncer.
+**PgBouncer's ini**: Weir reads the sections `[pgbouncer]`, `[databases]`, `[users]` and `[peers]`, comments on lines of
+their own (`;` or `#`), and `%include FILE` up to 10 levels deep, relative to the working directory. Entries of the last
+three sections have values such as `host=10.0.0.5 password='it''s'`. Times are plain numbers. A second section
+`[pgbouncer]` discards the options of the first, as in PgBouncer.
 
-**Environment**: every global option can be set by `WEIR_` and its name in upper case, for example `WEIR_WORKERS=1`. It
-wins over the file and is spelt as in either format. An unknown `WEIR_` variable is a mistake, except
+**Environment**: the variable `WEIR_` plus the name of a global option in upper case sets this option, for example
+`WEIR_WORKERS=1`. The variable takes precedence over the file, and its value is written as in either format. An unknown
+`WEIR_` variable is a mistake, except
 ";
 
 const INTRO_REST: &str = ",
-names that begin with `WEIR_TEST_`, and the variables that Kubernetes makes for a service called weir
+names that begin with `WEIR_TEST_`, and the variables that Kubernetes sets for a service named weir
 (`WEIR_SERVICE_HOST`, `WEIR_PORT`, `WEIR_PORT_6432_TCP`, ...) or weir-something.
 
-**Precedence** of what several places may set: user, then database, then global.
+**Precedence** where an option can be set in several places: user, then database, then global.
 
-`weir check FILE` prints every value with the place where it was set, or `default`; with `--database NAME` and `--user NAME`
-what applies to their pool, and which entry says so.
+`weir check FILE` prints every value with the place where it was set, or `default`. With `--database NAME` and
+`--user NAME` it prints the values of this pool, and the entry that each comes from.
 
-A reload applies the options marked so; a change of the others needs a restart. *Without effect*
-marks one that is accepted for PgBouncer's sake and has nothing to do here, and says why. Certificates, keys and the files of
-users and rules are read again by every reload; if one is bad, nothing changes.
+A reload applies the options marked `yes`; a change of the others needs a restart. *Without effect* marks an option that
+Weir accepts for compatibility with PgBouncer and ignores, with the reason. Every reload also reads certificates, keys and
+the files of users and rules again. If one of them has a mistake, nothing changes.
 
-[TLS](../guide/tls.md) and [authentication](../guide/authentication.md) are explained in the guide.
+The guide explains [TLS](../guide/tls.md) and [authentication](../guide/authentication.md).
 ";
 
 /// Returns the text of the page. A test compares it with the committed file.

@@ -19,7 +19,7 @@ pub(crate) static COMMANDS: &[Entry] = &[
     show(
         "SHOW ACTIVE_SOCKETS",
         &connections::ACTIVE_SOCKETS,
-        "As SHOW SOCKETS, only clients with a server, and servers with a client.",
+        "As SHOW SOCKETS, only for clients that have a server and servers that have a client.",
     ),
     show(
         "SHOW CLIENTS",
@@ -29,47 +29,47 @@ pub(crate) static COMMANDS: &[Entry] = &[
     show(
         "SHOW CONFIG",
         &CONFIG,
-        "The settings in force, their defaults, and whether a reload changes them.",
+        "Settings in force, their defaults, and whether a reload can change them.",
     ),
     show(
         "SHOW DATABASES",
         &databases::DATABASES,
-        "Where each database leads, its limits and its use.",
+        "Databases with host and port, limits, and current use.",
     ),
     show(
         "SHOW DNS_HOSTS",
         &dns::DNS_HOSTS,
-        "Host names in the cache of the resolver, and the seconds for which they are kept.",
+        "Host names in the resolver's cache, and the seconds until each expires.",
     ),
     show(
         "SHOW DNS_ZONES",
         &dns::DNS_ZONES,
-        "Always empty: zones are not watched.",
+        "Always empty: Weir does not poll DNS zones.",
     ),
     show(
         "SHOW ERRORS",
         &faults::ERRORS,
-        "Errors that clients got, by who made them and SQLSTATE, the most frequent first.",
+        "Errors sent to clients by origin (server or pooler) and SQLSTATE, the most frequent first.",
     ),
     show(
         "SHOW EXTENDED POOLS",
         &pools::EXTENDED_POOLS,
-        "As SHOW POOLS, with why servers are kept, and how long waits, transactions and queries took in the last `stats_period`: percentiles in microseconds.",
+        "As SHOW POOLS, with the reasons of pins, and percentiles in microseconds of waits, transactions and queries in the last `stats_period`.",
     ),
     show(
         "SHOW LIMITS",
         &limits::LIMITS,
-        "Limits in force with their use, the fullest first.",
+        "Limits in force with their current use, the fullest first.",
     ),
     show(
         "SHOW LISTS",
         &lists::LISTS,
-        "How many databases, users, pools and connections there are.",
+        "Numbers of databases, users, pools and connections.",
     ),
     show(
         "SHOW MEM",
         &memory::MEM,
-        "Memory for clients, servers and pools, without what is in buffers.",
+        "Memory of clients, servers and pools, without the contents of buffers.",
     ),
     show(
         "SHOW PEERS",
@@ -79,27 +79,27 @@ pub(crate) static COMMANDS: &[Entry] = &[
     show(
         "SHOW PEER_POOLS",
         &peers::PEER_POOLS,
-        "What is on its way to them.",
+        "Connections to peers that carry cancel requests.",
     ),
     show(
         "SHOW PINS",
         &pins::PINS,
-        "Clients that keep their server beyond their transaction, the oldest first: why, for how many seconds, and the process of the server.",
+        "Pinned clients, the oldest first: reason, age in seconds, and process id of the server.",
     ),
     show(
         "SHOW PINS_TOTALS",
         &pins::PINS_TOTALS,
-        "How often clients began to, by database and reason.",
+        "Number of pins since the start, by database and reason.",
     ),
     show(
         "SHOW POOLS",
         &pools::POOLS,
-        "Per database and user: clients and servers by state, and the longest wait.",
+        "Pools by database and user: clients and servers by state, and the longest wait.",
     ),
     show(
         "SHOW POOL_SIZE",
         &sizing::POOL_SIZE,
-        "Pools that find their own size: what they do, the limit on assigned servers, between which sizes the knee lies, and the last decisions with their reasons.",
+        "Pools with `pool_size = auto`: state, limit on assigned servers, the range of sizes in which the knee lies, and the last decisions with their reasons.",
     ),
     show(
         "SHOW SERVERS",
@@ -109,7 +109,7 @@ pub(crate) static COMMANDS: &[Entry] = &[
     show(
         "SHOW SOCKETS",
         &connections::SOCKETS,
-        "Clients and servers with what is held of their connections: `recv_pos` and `pkt_avail` bytes that nobody took yet, `send_remain` and `send_avail` bytes that the other side did not take.",
+        "Clients and servers with their buffers: `recv_pos` and `pkt_avail` count bytes received and not yet processed, `send_remain` and `send_avail` bytes that the peer has not yet accepted.",
     ),
     show(
         "SHOW STATE",
@@ -119,22 +119,18 @@ pub(crate) static COMMANDS: &[Entry] = &[
     show(
         "SHOW STATS",
         &stats::STATS,
-        "Totals, and averages of the last `stats_period`, by database; times in microseconds.",
+        "Totals, and averages over the last `stats_period`, by database; times in microseconds.",
     ),
     show(
         "SHOW STATS_AVERAGES",
         &stats::STATS_AVERAGES,
-        "Only the averages: per second, times per transaction, query and wait.",
+        "Averages only: rates per second, times per transaction, query and wait.",
     ),
-    show(
-        "SHOW STATS_TOTALS",
-        &stats::STATS_TOTALS,
-        "Only the totals.",
-    ),
+    show("SHOW STATS_TOTALS", &stats::STATS_TOTALS, "Totals only."),
     show(
         "SHOW TLS",
         &tls::TLS,
-        "The certificates in use on each side, and until when they are valid.",
+        "Certificates in use on each side, and the time until which each is valid.",
     ),
     show(
         "SHOW TOTALS",
@@ -144,17 +140,17 @@ pub(crate) static COMMANDS: &[Entry] = &[
     show(
         "SHOW USERS",
         &users::USERS,
-        "Users that are known, with their limits and their use.",
+        "Users of the configuration, of `auth_file`, and of clients and servers, with limits and current use.",
     ),
     show(
         "SHOW VERSION",
         &VERSION,
-        "The version of PgBouncer whose console this is, and Weir's own.",
+        "Version of PgBouncer whose console Weir implements, and Weir's own version.",
     ),
     perform(
         "PAUSE",
         Takes::OptionalDatabase(Order::Pause),
-        "Gives out no more servers, and returns when none is in use. Ctrl-C or the end of the connection takes it back.",
+        "Stops assigning servers, and returns when no server is in use. Ctrl-C or the end of the connection before that resumes.",
     ),
     perform(
         "RESUME",
@@ -164,42 +160,42 @@ pub(crate) static COMMANDS: &[Entry] = &[
     perform(
         "DISABLE",
         Takes::Database(Order::Disable),
-        "Refuses new clients of a database.",
+        "Refuses new clients of the database.",
     ),
     perform(
         "ENABLE",
         Takes::Database(Order::Enable),
-        "Admits them again.",
+        "Accepts new clients of the database again.",
     ),
     perform(
         "KILL",
         Takes::OptionalDatabase(Order::Kill),
-        "Ends all clients and servers at once and stays paused until RESUME.",
+        "Closes all clients and servers at once, and pauses until RESUME.",
     ),
     perform(
         "KILL_CLIENT",
         Takes::Client(Order::KillClient),
-        "Ends one client: the number in the column `id` of SHOW CLIENTS, or `ptr`.",
+        "Disconnects one client, named by the column `id` or `ptr` of SHOW CLIENTS.",
     ),
     perform(
         "RECONNECT",
         Takes::OptionalDatabase(Order::Reconnect),
-        "Closes each server of now when it is released.",
+        "Closes every existing server connection as soon as its client releases it.",
     ),
     perform(
         "WAIT_CLOSE",
         Takes::OptionalDatabase(Order::WaitClose),
-        "Returns when the servers that RECONNECT or a reload wants closed are gone.",
+        "Returns when all servers that RECONNECT or a reload has marked for closing are closed.",
     ),
     perform(
         "SUSPEND",
         Takes::Nothing(|| Order::Suspend),
-        "Sends what is to be sent, then moves nothing more until RESUME or the end of the connection.",
+        "Flushes all buffers, then reads and sends nothing until RESUME or the end of the connection.",
     ),
     perform(
         "RELOAD",
         Takes::Nothing(|| Order::Reload),
-        "Reads the configuration again, with users, rules, certificates and keys; the log tells what changed or what is wrong.",
+        "Reads the configuration again, with users, rules, certificates and keys. The log lists each change, or each mistake.",
     ),
     perform(
         "SET",
@@ -210,12 +206,12 @@ pub(crate) static COMMANDS: &[Entry] = &[
     shutdown(
         "SHUTDOWN WAIT_FOR_SERVERS",
         Shutdown::WaitForServers,
-        "Accepts nobody, lets running transactions end within `drain_timeout`, then stops.",
+        "Accepts no more clients, lets running transactions end within `drain_timeout`, then stops.",
     ),
     shutdown(
         "SHUTDOWN WAIT_FOR_CLIENTS",
         Shutdown::WaitForClients,
-        "Accepts nobody and stops when all clients have left, or after `drain_timeout`.",
+        "Accepts no more clients, and stops when all clients have left or after `drain_timeout`.",
     ),
     entry(
         "SHOW FDS",

@@ -14,14 +14,15 @@ pub fn metrics_markdown() -> String {
 
 <!-- Generated from the table of metrics in crates/admin; edit that. -->
 
-What `/metrics` on [`metrics_listen`](configuration.md) answers, in Prometheus' text format 0.0.4. Times are in seconds,
-sizes in bytes; counters begin at 0 when the process does and never fall. How to use them: [monitoring](../guide/monitoring.md).
+Weir serves these metrics as `/metrics` on [`metrics_listen`](configuration.md), in Prometheus' text format 0.0.4.
+[Monitoring](../guide/monitoring.md) explains their use. Times are in seconds, sizes in bytes. Counters start at 0 with the
+process and never decrease.
 
 Buckets of histograms are powers of two, from 128 microseconds to 67 seconds.
 
-The first {POOLS_MAX} pools (pairs of database and user) have rows of their own, the rest are together under
-`database=\"{OTHER}\"` and `user=\"{OTHER}\"`, so that clients cannot make up names without end. Other labels have a fixed
-set of values, or are names from the configuration.
+The first {POOLS_MAX} pools (pairs of database and user) have rows of their own. All others share the row
+`database=\"{OTHER}\"`, `user=\"{OTHER}\"`, so that clients cannot create labels without limit. Other labels have a fixed set
+of values, or are names from the configuration.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

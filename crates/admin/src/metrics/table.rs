@@ -70,7 +70,7 @@ pub(super) static METRICS: &[Metric] = &[
         Kind::Gauge,
         "weir_pool_clients",
         OF_POOL_STATE,
-        "Clients by what they do: active ones have a server, waiting ones wait for one.",
+        "Clients by state: active clients have a server, waiting clients wait for one.",
         Source::PoolStates(|row| {
             let waiting = row.counts.cl_waiting;
             let idle = row.clients.saturating_sub(row.leased + waiting);
@@ -81,7 +81,7 @@ pub(super) static METRICS: &[Metric] = &[
         Kind::Gauge,
         "weir_pool_servers",
         OF_POOL_STATE,
-        "Server connections by what they do.",
+        "Server connections by state.",
         Source::PoolStates(|row| {
             vec![
                 ("active", row.counts.sv_active),
@@ -104,22 +104,22 @@ pub(super) static METRICS: &[Metric] = &[
     ),
     pool_value(
         "weir_pool_oldest_wait_seconds",
-        "How long the client that has waited longest has been waiting for a server.",
+        "Time for which the oldest waiter has waited for a server.",
         |row| seconds(row.maxwait_us),
     ),
     pool_value(
         "weir_pool_pinned_clients",
-        "Clients that keep their server beyond the transaction.",
+        "Pinned clients: they keep their server beyond the transaction.",
         |row| whole(row.pinned),
     ),
     pool_value(
         "weir_pool_inconsistent",
-        "1 if the books of the pool contradict each other, which is a bug of Weir.",
+        "1 if the counts of the pool contradict each other, which is a bug of Weir.",
         |row| whole(u64::from(!row.violation.is_empty())),
     ),
     pool_times(
         "weir_pool_wait_seconds",
-        "Time that clients waited for a server, also in vain.",
+        "Time that clients waited for a server, also if they did not get one.",
         |times| &times.wait,
     ),
     pool_times(
@@ -134,7 +134,7 @@ pub(super) static METRICS: &[Metric] = &[
     ),
     pool_count(
         "weir_pool_leases_total",
-        "How often a client was given a server.",
+        "Servers assigned to clients.",
         |counters| counters.server_assignments,
     ),
     pool_count(
@@ -159,7 +159,7 @@ pub(super) static METRICS: &[Metric] = &[
     ),
     pool_count(
         "weir_pool_errors_total",
-        "Errors that clients of the pool got, the servers' and Weir's own.",
+        "Errors sent to clients of the pool, from servers and from Weir.",
         |counters| counters.errors,
     ),
     pool_count(
@@ -174,7 +174,7 @@ pub(super) static METRICS: &[Metric] = &[
     ),
     pool_count(
         "weir_pool_server_parses_total",
-        "Parse messages sent to servers for them.",
+        "Parse messages sent to servers for named statements of clients.",
         |counters| counters.server_parses,
     ),
     pool_count(
@@ -189,12 +189,12 @@ pub(super) static METRICS: &[Metric] = &[
     ),
     pool_count(
         "weir_pool_listen_overflows_total",
-        "Clients that were ended because too many notifications waited for them (`listen_queue_bytes`).",
+        "Clients disconnected because too many notifications waited for them (`listen_queue_bytes`).",
         |counters| counters.listen_overflows,
     ),
     pool_count(
         "weir_pool_state_questions_total",
-        "Questions to servers about session state.",
+        "Queries to servers about session state.",
         |counters| counters.state_questions,
     ),
     pool_count(
@@ -206,7 +206,7 @@ pub(super) static METRICS: &[Metric] = &[
     counter(
         "weir_pins_total",
         &["database", "reason"],
-        "How often a client began to keep its server beyond the transaction, by reason.",
+        "Clients that were pinned to their server, by reason.",
         |figures, out| {
             let mut pins = figures.pins.iter();
             pins.try_for_each(|((database, reason), count)| out.count(&[database, reason], *count))
@@ -215,7 +215,7 @@ pub(super) static METRICS: &[Metric] = &[
     counter(
         "weir_errors_total",
         &["origin", "sqlstate"],
-        "Errors that clients got: from the `server`, or from Weir, the `pooler`; codes that PostgreSQL does not have are `other`.",
+        "Errors sent to clients, by origin: `server` (PostgreSQL) or `pooler` (Weir). Codes that PostgreSQL does not have are `other`.",
         |figures, out| {
             let mut errors = figures.rest.errors.iter();
             errors.try_for_each(|((blame, code), count)| {
@@ -252,7 +252,7 @@ pub(super) static METRICS: &[Metric] = &[
     gauge(
         "weir_limit_used",
         &["limit", "scope"],
-        "Places taken of a limit; the scope is a database or user, or empty for one of the process.",
+        "Current use of a limit. The scope is a database or user, or empty for a limit of the process.",
         |figures, out| {
             let mut limits = figures.rest.limits.iter();
             limits.try_for_each(|row| out.count(&[row.name, &row.scope], row.used))
@@ -261,7 +261,7 @@ pub(super) static METRICS: &[Metric] = &[
     gauge(
         "weir_limit_max",
         &["limit", "scope"],
-        "Places that a limit has; one that is switched off has no row.",
+        "Value of a limit. A limit that is switched off has no row.",
         |figures, out| {
             let mut limits = figures.rest.limits.iter();
             limits.try_for_each(|row| out.count(&[row.name, &row.scope], row.max))
@@ -271,50 +271,50 @@ pub(super) static METRICS: &[Metric] = &[
     gauge(
         "weir_pool_assigned_limit",
         OF_POOL,
-        "Servers that a pool which finds its own size may assign at once now.",
+        "Servers that a pool with `pool_size = auto` may currently assign at once.",
         |figures, out| sizes(figures, out, |row| row.limit),
     ),
     gauge(
         "weir_pool_assigned_servers",
         OF_POOL,
-        "Servers that it has assigned.",
+        "Servers that a pool with `pool_size = auto` has assigned.",
         |figures, out| sizes(figures, out, |row| row.assigned),
     ),
     gauge(
         "weir_pool_found_size",
         OF_POOL,
-        "The size that it holds or, in mode advise, recommends.",
+        "Size that a pool with `pool_size = auto` holds or, in mode advise, recommends.",
         |figures, out| sizes(figures, out, |row| row.size),
     ),
     counter(
         "weir_pool_size_comparisons_total",
         OF_POOL,
-        "How often it compared two sizes.",
+        "Comparisons of two sizes by a pool with `pool_size = auto`.",
         |figures, out| sizes(figures, out, |row| row.pairs),
     ),
     counter(
         "weir_pool_size_moves_total",
         OF_POOL,
-        "How often such a comparison changed the size.",
+        "Comparisons that changed the size of a pool with `pool_size = auto`.",
         |figures, out| sizes(figures, out, |row| row.moves),
     ),
     counter(
         "weir_pool_size_stalls_total",
         OF_POOL,
-        "How often the limit was raised because every server waited for its client or a lock while clients waited.",
+        "Times that the limit was raised because every server waited for its client or a lock while clients waited.",
         |figures, out| sizes(figures, out, |row| row.stalls),
     ),
     counter(
         "weir_pool_size_cuts_total",
         OF_POOL,
-        "How often the size was cut because the host refused connections or memory, or transactions deadlocked.",
+        "Times that the size was cut because the host refused connections or memory, or transactions deadlocked.",
         |figures, out| sizes(figures, out, |row| row.cuts),
     ),
     // --- TLS ---
     gauge(
         "weir_tls_clients",
         &["protection"],
-        "Clients in TLS, by protocol and cipher.",
+        "Clients that use TLS, by protocol and cipher.",
         |figures, out| {
             let mut protected = figures.rest.protected.iter();
             protected.try_for_each(|(protection, count)| out.count(&[protection], *count))
@@ -360,7 +360,7 @@ pub(super) static METRICS: &[Metric] = &[
     counter(
         "weir_worker_cpu_seconds_total",
         &["worker"],
-        "Processor time of a worker's thread; at a rate of 1 it has no more to give.",
+        "Processor time of a worker's thread; at a rate of 1 the worker is saturated.",
         |figures, out| {
             by_worker(figures, |worker, row| {
                 out.value(&[worker], seconds(row.cpu_us))
@@ -396,8 +396,8 @@ pub(super) static METRICS: &[Metric] = &[
     counter(
         "weir_broken_lookups_total",
         &[],
-        "Bugs of Weir that it survived: something was not there where it had to be. The log has a line about the first \
-         of each kind; please report it.",
+        "Look-ups that did not find an object that must exist, which is a bug of Weir. The log has a line about the \
+         first of each kind; please report it.",
         |figures, out| out.count(&[], figures.rest.broken_lookups),
     ),
     gauge(
