@@ -26,7 +26,8 @@ pub(crate) fn prepare(settings: &Settings) {
     );
     if now.current.is_some_and(|current| current < needed) {
         tracing::warn!(
-            "the file descriptor limit is too low for these settings: connections beyond it will be refused"
+            "file descriptor limit too low: these settings need {needed}; connections beyond the limit are refused; \
+             raise LimitNOFILE or ulimit -n"
         );
     }
 }

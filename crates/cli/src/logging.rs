@@ -95,7 +95,7 @@ impl Logging {
                 file,
                 syslog: Syslog::of(global),
             }),
-            Err(error) => tracing::error!("{error}; the log stays where it was"),
+            Err(error) => tracing::error!("{error}; logging continues to the previous file"),
         }
         let verbose = global.verbose.saturating_add(self.manner.verbose);
         let level = self.level.unwrap_or_else(|| level_of(verbose));
@@ -108,7 +108,9 @@ impl Logging {
 /// Warns if syslog cannot be reached: Weir runs without it, but the lines would be lost unnoticed.
 fn warn_of_silence(global: &Global) {
     if let Some(Err(error)) = Syslog::of(global).map(|mut syslog| syslog.connect()) {
-        tracing::warn!("syslog: {error}; lines are lost until somebody listens on /dev/log");
+        tracing::warn!(
+            "syslog: {error}; lines are lost until a system log accepts them on /dev/log"
+        );
     }
 }
 

@@ -179,7 +179,7 @@ fn start<'a>(
     let signals = signals::listen()?;
     warn_all(prepared);
     if rustix::process::geteuid().is_root() {
-        tracing::warn!("running as root: name a `user`, or start as one");
+        tracing::warn!("running as root: set the option user, or start Weir as another user");
     }
     descriptors::prepare(&settings);
     let shared = Shared::new(Arc::clone(&settings), prepared.user_names());
@@ -334,10 +334,14 @@ impl Service<'_> {
         let Outcome { report, next } = outcome;
         match next {
             Ok(Next { pid, .. }) if self.stopping.is_some() => {
-                tracing::warn!("process {pid} has taken over while this one was stopping");
+                tracing::warn!(
+                    "upgrade: process {pid} has taken over while this process was stopping"
+                );
             }
             Ok(Next { pid, link }) => {
-                tracing::info!("upgrade: process {pid} accepts clients, ours go there");
+                tracing::info!(
+                    "upgrade: process {pid} accepts clients; the clients of this process move there"
+                );
                 self.notifier.succeeded_by(pid);
                 self.stopping = Some(Shutdown::WaitForClients);
                 self.running.hand_over(link);
@@ -440,7 +444,7 @@ impl Service<'_> {
             tracing::info!("stopped");
             Exit::Ok
         } else {
-            tracing::error!("the workers ended without having been asked to");
+            tracing::error!("all workers ended without a shutdown request");
             Exit::Failed
         }
     }

@@ -38,11 +38,11 @@ const OFFER_MAX: Duration = Duration::from_secs(10);
 pub(crate) enum UpgradeError {
     #[error("cannot start the next process: {0}")]
     Start(#[from] io::Error),
-    #[error("the next process did not start: {0}; its reasons are in the log")]
+    #[error("the next process did not start: {0}; the log has its errors")]
     NotReady(LinkError),
     #[error("cannot offer the listening sockets: {0}")]
     Offer(LinkError),
-    #[error("{0}; the next process would not know of it: {1} first")]
+    #[error("{0}, which the next process would not take over; {1} first")]
     Halted(String, &'static str),
 }
 
@@ -168,7 +168,7 @@ impl Upgrades {
     /// Records a failed upgrade; this process continues unchanged.
     pub(crate) fn failed(&mut self, report: &UnixStream, error: &UpgradeError) {
         self.is_under_way = false;
-        tracing::error!("upgrade failed, this process goes on: {error}");
+        tracing::error!("upgrade failed, this process continues: {error}");
         tell(report, &format!("failed: {error}"));
     }
 

@@ -143,7 +143,7 @@ fn serve(desk: &Desk, waiting: &Receiver<Caller>) {
         match served {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!("metrics_listen: {error}"),
-            Err(_) => tracing::error!("a bug was hit while a page of metrics_listen was made"),
+            Err(_) => tracing::error!("internal error while answering a request on metrics_listen"),
         }
     }
 }

@@ -42,7 +42,7 @@ impl Neighbour {
         let key = key.to_vec();
         let sent = link.send(&LinkMessage::Cancel { pid, key, asker }, None);
         if let Err(error) = &sent {
-            tracing::debug!("a cancel request could not be passed on: {error}");
+            tracing::debug!("cannot pass a cancel request on to the other process: {error}");
             lock(&self.passed).remove(&asker);
         }
         sent.is_ok()

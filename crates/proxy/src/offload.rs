@@ -54,7 +54,7 @@ impl Offload {
                     for job in inbox {
                         // A panic costs only the connection the job was for; all share the thread.
                         if catch_unwind(AssertUnwindSafe(job)).is_err() {
-                            tracing::error!("a bug was hit by a helper thread");
+                            tracing::error!("internal error in a helper thread; the login or look-up it worked for fails");
                         }
                     }
                 })?;

@@ -208,7 +208,7 @@ impl Running {
     pub fn wait(self) {
         for worker in self.workers {
             if worker.join().is_err() {
-                tracing::error!("a worker ended by a panic");
+                tracing::error!("a worker ended by a panic; the log has its text");
             }
         }
     }

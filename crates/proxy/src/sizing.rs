@@ -259,7 +259,7 @@ impl Pilot {
                 Some(0) => tracing::info!("pool size of {database}/{user}: {entry}"),
                 Some(more) => {
                     tracing::info!(
-                        "pool size of {database}/{user}: {entry} ({more} lines left out before)"
+                        "pool size of {database}/{user}: {entry} ({more} earlier lines suppressed)"
                     );
                 }
                 None => {}

@@ -213,7 +213,7 @@ impl<D: Driver> Worker<D> {
             // The panic fails the test, and the simulator's run.
             resume_unwind(panic);
         }
-        tracing::error!("a bug was hit while {owner:?} was served; its connection is closed");
+        tracing::error!("internal error while serving {owner:?}; its connection is closed");
         // The panic may have come after the end of the connection.
         match owner {
             Owner::Client(id) if self.clients.contains(id) => {

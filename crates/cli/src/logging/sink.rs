@@ -196,7 +196,7 @@ impl<E: Write> Writer<E> {
     fn tell_lost(&self) {
         let count = self.lost_count.swap(0, Ordering::Relaxed);
         if count > 0 {
-            tracing::warn!("{count} log lines were dropped because the log is too slow");
+            tracing::warn!("{count} log lines dropped: the log could not be written fast enough");
         }
     }
 }
@@ -205,7 +205,7 @@ impl<E: Write> Writer<E> {
 fn tell_left_out(left_out: Vec<LeftOut>) {
     let seconds = WINDOW.as_secs();
     for LeftOut { count, text } in left_out {
-        tracing::warn!("{count} more lines within {seconds} s said the same, the last: {text}");
+        tracing::warn!("{count} similar lines within {seconds} s not logged, the last: {text}");
     }
 }
 

@@ -93,7 +93,7 @@ fn a_next_process_that_finds_mistakes_leaves_everything_as_it_is() {
         "{out}"
     );
     first.expect("no_such_option");
-    first.expect("upgrade failed, this process goes on");
+    first.expect("upgrade failed, this process continues");
     assert_eq!(fs::read_to_string(dir.path("pid")).unwrap(), pid);
     drop(console(&dir));
 }

@@ -28,16 +28,16 @@ pub enum LinkError {
     #[error("the other process has ended")]
     Ended,
     /// Error of the operating system.
-    #[error("the connection to the other process is broken: {0}")]
+    #[error("the connection to the other process is lost: {0}")]
     Io(#[from] io::Error),
     /// Packet that cannot be decoded.
-    #[error("the other process sent what cannot be understood")]
+    #[error("the other process sent a malformed message")]
     Malformed,
     /// Packet would be longer than either side takes.
-    #[error("what is to be sent is too long for one packet")]
+    #[error("the message is too long for one packet")]
     TooLong,
     /// Packet of another version.
-    #[error("the other process speaks version {0} of the hand-over, which is not ours")]
+    #[error("the other process speaks version {0} of the hand-over, this one another")]
     Version(u8),
 }
 

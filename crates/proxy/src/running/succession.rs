@@ -95,7 +95,7 @@ impl Running {
                 });
             });
         if let Err(error) = watching {
-            tracing::error!("no thread for the upgrade: {error}");
+            tracing::error!("upgrade failed: cannot start a thread: {error}");
         }
     }
 }
@@ -120,7 +120,7 @@ fn read(global: &Global, message: LinkMessage, socket: Option<OwnedFd>) {
         (LinkMessage::Client(moved), Some(socket)) => arrive(global, moved, socket),
         (LinkMessage::Cancel { pid, key, asker }, None) => cancel(global, pid, &key, asker),
         (LinkMessage::CancelOver(asker), None) => cancel_over(global, asker),
-        _ => tracing::error!("the other process sent what does not belong here"),
+        _ => tracing::error!("upgrade: the other process sent an unexpected message"),
     }
 }
 

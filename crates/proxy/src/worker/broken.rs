@@ -67,14 +67,14 @@ impl Broken {
         let logged = self.logged.get(missing as usize);
         if !logged.is_some_and(|logged| logged.swap(true, Ordering::Relaxed)) {
             tracing::error!(
-                "a bug was hit: {missing} is not there where it has to be ({}:{}); \
-                 Weir goes on without it, please report this line; further ones are counted and not logged",
+                "internal error: {missing} does not exist ({}:{}); the event is ignored. \
+                 Please report this line; repetitions are counted in weir_broken_lookups_total and not logged",
                 place.file(),
                 place.line()
             );
         }
         #[cfg(any(test, debug_assertions))]
-        panic!("{missing} is not there where it has to be ({place})");
+        panic!("internal error: {missing} does not exist ({place})");
     }
 
     /// Counts a server that must not go back to its pool, and logs the first one of its kind. The caller closes it.

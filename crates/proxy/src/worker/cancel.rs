@@ -325,7 +325,7 @@ impl<D: Driver> Worker<D> {
         let canceller = self.cancellers.must_get(id);
         let is_sent = canceller.is_some_and(|known| matches!(known.carrying, Carrying::Sent));
         if let Some(error) = error {
-            tracing::debug!("the connection of a cancel request broke: {error}");
+            tracing::debug!("connection of a cancel request lost: {error}");
         }
         if let Some(canceller) = self.cancellers.must_get_mut(id) {
             // The driver has dropped the connection, and may give its key to another one.
@@ -347,7 +347,9 @@ impl<D: Driver> Worker<D> {
         self.cancel_done(canceller.asker);
         let Errand::Server(server_id) = canceller.errand else {
             if !ended {
-                tracing::warn!("a cancel request did not get through to a peer");
+                tracing::warn!(
+                    "cancel request for a peer dropped: the connection to the peer failed"
+                );
             }
             return;
         };

@@ -268,7 +268,7 @@ impl<D: Driver> Worker<D> {
             // The server may have waited for the client to read.
             self.driver.go(server.key, Why::Partner);
         }
-        tracing::debug!("a client has left behind requests that are still to be executed");
+        tracing::debug!("a client has left; its server still executes its requests");
     }
 
     /// Sends a client an error and ends the client: all errors but that of a cancel are fatal.

@@ -195,7 +195,9 @@ impl<D: Driver> Worker<D> {
         {
             inquiry.answer.extend_from_slice(told);
             if inquiry.answer.len() > ANSWER_MAX {
-                tracing::warn!("the answer to an authentication query is too long");
+                tracing::warn!(
+                    "authentication query failed: its answer is longer than {ANSWER_MAX} bytes"
+                );
                 self.close_server(server_id, "authentication query: answer too long");
                 return input.len();
             }

@@ -380,7 +380,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         tracing::warn!(
-            "{name} was listening for {} clients and is lost: {reason}",
+            "{name} listening connection lost, its {} clients are disconnected: {reason}",
             listener.hub.seat_count()
         );
         let loss = match listener.hub.take_last_words() {

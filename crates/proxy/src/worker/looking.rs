@@ -114,11 +114,12 @@ impl<D: Driver> Worker<D> {
             rows.and_then(|rows| Catalogue::load(rows).map_err(|error| error.to_string()));
         match &catalogue {
             Ok(catalogue) => tracing::debug!(
-                "database \"{database}\": {} names of functions and relations by which a session may be changed",
+                "database \"{database}\": loaded {} names of functions and relations that may change session state",
                 catalogue.len()
             ),
             Err(why) => tracing::warn!(
-                "database \"{database}\": it is not known which functions and relations change a session: {why}"
+                "database \"{database}\": cannot load the functions and relations that change session state: {why}; \
+                 until a later load succeeds only the texts of statements count (catalogue_refresh)"
             ),
         }
         state.learn(catalogue.ok(), self.now, pool.looks.unwrap_or(LOOK_MAX));

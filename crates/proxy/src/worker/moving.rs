@@ -56,7 +56,7 @@ impl<D: Driver> Worker<D> {
         let with_tls = self.clients.iter();
         let with_tls = with_tls.filter(|(_, client)| client.identity.tls.is_some());
         tracing::info!(
-            "worker {}: {stay} clients stay until they are idle or leave, {} of them with TLS until they leave",
+            "worker {}: {stay} clients stay with this process until they are idle; {} of them use TLS and stay until they leave",
             self.lane,
             with_tls.count()
         );
@@ -166,7 +166,7 @@ impl<D: Driver> Worker<D> {
             Err(LinkError::Io(error)) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(LinkError::TooLong) => {}
             Err(error) => {
-                tracing::error!("clients cannot be moved to the next process: {error}");
+                tracing::error!("upgrade: cannot move clients to the next process: {error}");
                 self.ending.lose_successor();
             }
         }

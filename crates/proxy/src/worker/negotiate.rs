@@ -205,7 +205,9 @@ impl<D: Driver> Worker<D> {
                     self.send_cancel(id);
                 }
                 Answer::No | Answer::Strange(_) => {
-                    tracing::warn!("cancel request could not be sent: no TLS for it");
+                    tracing::warn!(
+                        "cancel request could not be sent: the server refused TLS, which the connection of the query uses"
+                    );
                     self.cancel_over(id, false);
                 }
             },

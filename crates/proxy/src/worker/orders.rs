@@ -271,7 +271,7 @@ impl<D: Driver> Worker<D> {
         };
         if self.global.resume(name.as_deref()).is_ok() {
             tracing::info!(
-                "nobody waits for it any more: resumed{}",
+                "the console connection that waited has ended: resumed{}",
                 scope(name.as_deref())
             );
             self.tell_all(&Task::Settle);

@@ -49,12 +49,14 @@ impl<D: Driver> Worker<D> {
         let is_known = self.global.settled().settings.peers.contains_key(&peer_id);
         if !is_known || !self.global.grants_forward(source, self.now) {
             // Any client can cause this at will, so it is no warning.
-            tracing::debug!("cancel request for peer {peer_id} is dropped: unknown, or too many");
+            tracing::debug!(
+                "cancel request for peer {peer_id} dropped: the peer is not in [peers], or its address sends too many (cancel_requests_per_second)"
+            );
             return self.remove_client(id, Leaving::Orderly, "failed cancel request");
         }
         let outcome = self.prepare_forward(id, peer_id, pid, key);
         if let Err(reason) = outcome {
-            tracing::warn!("cancel request for peer {peer_id} is dropped: {reason}");
+            tracing::warn!("cancel request for peer {peer_id} dropped: {reason}");
             self.remove_client(id, Leaving::Orderly, "failed cancel request");
         }
     }
@@ -125,7 +127,7 @@ impl<D: Driver> Worker<D> {
     ) {
         let asker = CancelAsker::Here(forward.asker);
         if let Err(reason) = self.peer_found(forward, addresses) {
-            tracing::warn!("cancel request for a peer is dropped: {reason}");
+            tracing::warn!("cancel request for a peer dropped: {reason}");
             self.cancel_done(Some(asker));
         }
     }

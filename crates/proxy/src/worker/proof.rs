@@ -150,7 +150,9 @@ impl<D: Driver> Worker<D> {
         let Err(wait) = allowed else {
             return false;
         };
-        tracing::warn!("{client} too many failed logins from its address; {wait}");
+        tracing::warn!(
+            "{client} too many failed logins from this address (auth_failures_per_minute); {wait}"
+        );
         self.fail_client(id, &Fault::TooManyFailures);
         true
     }

@@ -173,7 +173,7 @@ impl<D: Driver> Worker<D> {
             }
             // The server has no such catalogue, or its last client's settings do not let it answer.
             other => {
-                tracing::debug!("role check of {target:?} is without an answer: {other:?}");
+                tracing::debug!("role check of {target:?} got no answer: {other:?}");
                 Verdict::Current
             }
         };
@@ -201,7 +201,7 @@ impl<D: Driver> Worker<D> {
         };
         let global = Arc::clone(&pool.global);
         tracing::info!(
-            "pool {}/{}: the role or its defaults have changed, servers are replaced",
+            "pool {}/{}: the role or its defaults have changed; all servers of the pool are replaced",
             global.database,
             global.user
         );

@@ -109,7 +109,7 @@ impl<D: Driver> Worker<D> {
         if server.session.take_found() {
             pool.counters.state_misses += 1;
             tracing::warn!(
-                "{client} session state that no statement showed was found by session_state_check"
+                "{client} session_state_check found session state that no statement had shown"
             );
         }
         if pool.settings.pool_mode == PoolMode::Session {
@@ -118,7 +118,7 @@ impl<D: Driver> Worker<D> {
         match pin {
             None => {
                 if client.pinned.take().is_some() {
-                    tracing::debug!("{client} not pinned to its server any more");
+                    tracing::debug!("{client} no longer pinned to its server");
                 }
                 true
             }
