@@ -107,10 +107,10 @@ pub enum FetchError {
     #[error("auth_query returned a secret that is too long")]
     SecretTooLong,
     /// The name is NULL or that of another user.
-    #[error("auth_query returned another user than it was asked for")]
+    #[error("auth_query returned a row for another user")]
     User,
     /// The third column is not a time.
-    #[error("auth_query returned an unreadable time of expiry")]
+    #[error("auth_query returned an invalid expiry time in its third column")]
     Validity,
 }
 

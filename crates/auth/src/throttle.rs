@@ -102,7 +102,7 @@ impl Rules {
 
 /// Error for a source that has used up its allowance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("too many attempts, the next one is granted in {0:?}")]
+#[error("too many attempts, the next attempt is accepted in {0:?}")]
 pub struct RetryAfter(
     /// Time from now until the next attempt is granted.
     pub Duration,

@@ -21,7 +21,7 @@ pub(crate) enum AccessError {
     File(#[from] Problem),
     #[error("{origin}: auth_ldap_options: {mistake}")]
     Ldap { origin: Origin, mistake: Mistake },
-    #[error("{place}: roles are looked up by auth_user, which is not set")]
+    #[error("{place}: a line with roles needs auth_user, which is not set")]
     NoRoles { place: String },
     #[error("{place}: method {method} is not part of this build")]
     NotBuilt { place: String, method: &'static str },
@@ -135,26 +135,30 @@ pub(crate) fn warnings(access: &Access, settings: &Settings) -> Vec<String> {
         let global = &settings.global;
         let has_tls = global.client_tls_sslmode != SslMode::Disable;
         if rule.kind() == Kind::HostSsl && !has_tls {
-            warn("never fits, since client_tls_sslmode is disable");
+            warn("never matches, since client_tls_sslmode is disable");
         } else if rule.client_certificate() != ClientCertificate::NotNeeded
             && global.client_tls_ca_file.is_empty()
         {
-            warn("lets nobody in, since no client_tls_ca_file vouches for certificates");
+            warn(
+                "refuses every client, since client_tls_ca_file is not set and no certificate can be verified",
+            );
         }
         if rule.kind() == Kind::HostGssEnc {
-            warn("never fits, since encryption by GSSAPI is not offered");
+            warn("never matches, since encryption by GSSAPI is not supported");
         }
         if let Some(map) = rule.map()
             && !access.ident.contains(map)
         {
-            warn("lets nobody in, since auth_ident_file has no map of this name");
+            warn("refuses every client, since auth_ident_file has no map of this name");
         }
         if matches!(rule.method(), Method::Md5) {
             // Hazard SEC-65.
-            warn("md5: whoever reads an md5 secret can log in with it; prefer scram-sha-256");
+            warn(
+                "md5: an md5 secret is enough to log in, without the password; prefer scram-sha-256",
+            );
         }
         if matches!(rule.method(), Method::Trust) && rule.kind() != Kind::Local {
-            warn("trust lets in whoever can reach Weir from there, without proof");
+            warn("trust accepts clients from these addresses without a password");
         }
     }
     warnings

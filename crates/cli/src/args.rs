@@ -41,7 +41,7 @@ Exit codes:
   1  the configuration has mistakes; each is printed on a line of its own
   2  the command line has mistakes
   3  could not start: an address in use, a file that cannot be written
-  4  ended without having been asked to";
+  4  ended without a shutdown request";
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\nin place of PgBouncer 1.25.2");
 
@@ -129,8 +129,8 @@ pub(crate) enum Generate {
 pub(crate) enum Hba {
     /// Say which line decides about a client, and why the lines before it do not
     #[command(
-        after_help = "Nothing is started, and nobody is asked. Where a line asks for a role or the name of a host, \
-        it has to be given.\n\nExit codes:\n  0  a line lets the client in by some method\n  1  refused, or the \
+        after_help = "Starts nothing, and asks neither a server nor a resolver: give roles and host names that a line \
+        needs by --role and --host.\n\nExit codes:\n  0  a line lets the client in by some method\n  1  refused, or the \
         configuration has mistakes\n  2  undecided: a flag is missing, and the text says which"
     )]
     Explain(Explain),

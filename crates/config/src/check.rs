@@ -55,12 +55,12 @@ fn conflict_in(raw: &mut Raw, database: &str, key: &str, file: &Origin, message:
 fn check_listeners(raw: &mut Raw, settings: &Settings, file: &Origin) {
     let global = &settings.global;
     if global.listen_addr.is_empty() && global.unix_socket_dir.is_empty() {
-        let message = "listen_addr and unix_socket_dir are both empty, so nobody could connect";
+        let message = "listen_addr and unix_socket_dir are both empty, so no client can connect";
         conflict(raw, "listen_addr", file, ErrorKind::Conflict, message);
     }
     if !global.metrics_listen.iter().all(|at| at.addr.is_loopback()) {
         let message =
-            "metrics_listen tells everybody who can reach it the names of databases and users";
+            "metrics_listen shows the names of databases and users to every host that reaches it";
         raw.note(message.into());
     }
     let name = format!("{}/.s.PGSQL.{}", global.unix_socket_dir, global.listen_port);
@@ -114,7 +114,7 @@ fn note_sizes(raw: &mut Raw, settings: &Settings) {
         global.min_pool_size,
         global.default_pool_size.or(global.pool_size_max),
     ) {
-        raw.note("min_pool_size is above default_pool_size; the pool stays at the latter".into());
+        raw.note("min_pool_size is above default_pool_size; pools keep at most default_pool_size servers open".into());
     }
     for name in settings.databases.keys() {
         let lookup = if name == FALLBACK { "x" } else { name };
@@ -128,7 +128,7 @@ fn note_sizes(raw: &mut Raw, settings: &Settings) {
             .is_some_and(|d| d.min_pool_size.is_some());
         if own && too_many(pool.min_pool_size, pool.pool_size) {
             raw.note(format!(
-                "database \"{name}\": min_pool_size is above its pool size and stays at that"
+                "database \"{name}\": min_pool_size is above its pool size; its pools keep at most that many servers open"
             ));
         }
     }
@@ -150,7 +150,7 @@ fn note_sizing(raw: &mut Raw, settings: &Settings, name: &str, pool: &PoolSettin
         ));
     } else if pool.sizing.mode != SizingMode::Off && wants_reserve(entry, global) {
         raw.note(format!(
-            "database \"{name}\": a pool that finds its size uses no reserve_pool_size"
+            "database \"{name}\": reserve_pool_size is not used by a pool that finds its own size"
         ));
     }
     let max = entry.pool_size_max.unwrap_or(global.pool_size_max);

@@ -44,7 +44,7 @@ pub enum DirectoryError {
     #[error("{0}")]
     Server(ServerFailure),
     /// No server could be asked. The failures are in the order of the configuration.
-    #[error("no LDAP server could be asked: {}", Listed(.0))]
+    #[error("no LDAP server answered: {}", Listed(.0))]
     Unreachable(Vec<ServerFailure>),
 }
 

@@ -133,7 +133,7 @@ impl Suites {
         }
         Err(match left_out.into_iter().next() {
             Some(name) => {
-                let reason = table::unsupported(&name).unwrap_or("nobody has made it");
+                let reason = table::unsupported(&name).unwrap_or("rustls does not implement it");
                 CipherError::Unsupported {
                     name,
                     reason,

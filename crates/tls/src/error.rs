@@ -157,7 +157,7 @@ impl fmt::Display for FileProblem {
                  by \"openssl pkey -inform der\"",
             ),
             Self::EncryptedKey => f.write_str(
-                "the private key is protected by a passphrase, which nobody could type at a \
+                "the private key is protected by a passphrase, which cannot be typed at a \
                  restart; store it without one by \"openssl pkey -in OLD -out NEW\", mode 0600",
             ),
             Self::UnsupportedKey(reason) => write!(

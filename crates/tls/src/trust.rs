@@ -103,7 +103,9 @@ impl Trust {
             let anchor = webpki::anchor_from_trusted_cert(der).map_err(|e| e.to_string())?;
             self.chain.anchors.push(anchor.to_owned());
         } else if tbs.subject() != tbs.issuer() {
-            return Err("it is neither a CA nor self-signed, so it vouches for nobody".to_owned());
+            return Err(
+                "it is neither a CA nor self-signed, so it verifies no certificate".to_owned(),
+            );
         }
         self.chain.authorities.push(der.clone());
         Ok(())

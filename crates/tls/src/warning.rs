@@ -37,7 +37,7 @@ pub enum Warning {
     )]
     PublicRootsWithoutName,
     /// A certificate in a CA file was skipped, because it is broken or neither a CA nor self-signed.
-    #[error("{option}: \"{}\": certificate {place} passed over: {reason}", file.display())]
+    #[error("{option}: \"{}\": certificate {place} skipped: {reason}", file.display())]
     AuthorityLeftOut {
         /// The option, such as `server_tls_ca_file`.
         option: &'static str,

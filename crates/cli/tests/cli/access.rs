@@ -80,9 +80,9 @@ fn rules_that_cannot_work_are_noted() {
     let (code, _, err) = with_file("check", &with_rules(&dir, rules, ""));
     assert_eq!(code, 0, "{err}");
     for note in [
-        "hba.conf:1: never fits, since client_tls_sslmode is disable",
-        "hba.conf:2: lets nobody in, since auth_ident_file has no map of this name",
-        "hba.conf:3: md5: whoever reads an md5 secret",
+        "hba.conf:1: never matches, since client_tls_sslmode is disable",
+        "hba.conf:2: refuses every client, since auth_ident_file has no map of this name",
+        "hba.conf:3: md5: an md5 secret is enough to log in",
     ] {
         assert!(err.contains(note), "{note} is missing in:\n{err}");
     }

@@ -66,7 +66,7 @@ fn check_lookup(raw: &mut Raw, settings: &Settings, file: &Origin) {
     }
     let given = raw.global.contains_key("auth_query");
     if given && !has_lookup(settings) {
-        raw.note("auth_query is never asked, since no auth_user is set".into());
+        raw.note("auth_query is never run: auth_user is not set".into());
     }
 }
 
@@ -77,7 +77,7 @@ fn check_dbname(raw: &mut Raw, settings: &Settings, database: &str, name: &str, 
         conflict_in(raw, database, "auth_dbname", file, message);
     } else if !name.is_empty() && !known(name) && !settings.databases.contains_key(FALLBACK) {
         raw.note(format!(
-            "auth_dbname \"{name}\" is not in [databases], so auth_query cannot be asked there"
+            "auth_dbname \"{name}\" is not in [databases], so auth_query cannot run there"
         ));
     }
 }
@@ -85,7 +85,7 @@ fn check_dbname(raw: &mut Raw, settings: &Settings, database: &str, name: &str, 
 fn check_query(raw: &mut Raw, key: &str, query: &str) {
     if !query.is_empty() && !query.contains("$1") {
         raw.note(format!(
-            "{key} has no $1 for the user's name, so it will fail"
+            "{key} has no $1 for the user's name, so every look-up will fail"
         ));
     }
 }
@@ -99,8 +99,8 @@ fn note_forced_user(raw: &mut Raw, settings: &Settings, name: &str, entry: &Data
     let lookup = if name == FALLBACK { "x" } else { name };
     if settings.global.auth_file.is_empty() && settings.auth_lookup(lookup).is_some() {
         raw.note(format!(
-            "database \"{name}\": auth_query is not asked for the forced user \"{user}\"; \
-             its password has to be in the entry or in auth_file"
+            "database \"{name}\": auth_query is not run for the forced user \"{user}\"; \
+             set its password in the entry or in auth_file"
         ));
     }
 }
@@ -111,7 +111,7 @@ fn note_weak(raw: &mut Raw, settings: &Settings) {
     let is_far = !global.listen_addr.iter().all(ListenAddr::is_loopback);
     match auth {
         AuthType::Any | AuthType::Trust if is_far => raw.note(format!(
-            "auth_type {auth} lets in everybody who can reach listen_addr"
+            "auth_type {auth} lets every client that reaches listen_addr log in without a password"
         )),
         AuthType::Ldap | AuthType::Pam | AuthType::Plain
             if is_far && !global.client_tls_sslmode.is_required() =>
@@ -122,7 +122,7 @@ fn note_weak(raw: &mut Raw, settings: &Settings) {
             ));
         }
         AuthType::Md5 => raw.note(
-            "auth_type md5: whoever reads an md5 secret can log in with it; prefer scram-sha-256"
+            "auth_type md5: an md5 secret is enough to log in, without the password; prefer scram-sha-256"
                 .into(),
         ),
         _ => {}

@@ -58,7 +58,7 @@ fn check_servers(raw: &mut Raw, database: &str, tls: &ServerTls, file: &Origin) 
     if mode.is_verified() && tls.ca_file.is_empty() {
         let message = format!(
             "server_tls_sslmode {mode} needs server_tls_ca_file; \
-             only verify-full can do with what this machine trusts"
+             only verify-full can use the certificates that this machine trusts"
         );
         refuse("server_tls_sslmode", message);
     }

@@ -57,7 +57,7 @@ fn sec_65_md5_is_noted() {
     check(
         "auth_file=u\n",
         expect![[r#"
-            auth_type md5: whoever reads an md5 secret can log in with it; prefer scram-sha-256
+            auth_type md5: an md5 secret is enough to log in, without the password; prefer scram-sha-256
         "#]],
     );
 }
@@ -151,18 +151,18 @@ fn an_auth_query_that_cannot_work_is_noted() {
     check(
         "auth_type=scram-sha-256\nauth_file=u\nauth_query=SELECT 1\n",
         expect![[r#"
-            auth_query has no $1 for the user's name, so it will fail
-            auth_query is never asked, since no auth_user is set
+            auth_query has no $1 for the user's name, so every look-up will fail
+            auth_query is never run: auth_user is not set
         "#]],
     );
     check(
         "auth_type=scram-sha-256\nauth_user=u\nauth_dbname=gone\n",
         expect![[r#"
-            auth_dbname "gone" is not in [databases], so auth_query cannot be asked there
+            auth_dbname "gone" is not in [databases], so auth_query cannot run there
         "#]],
     );
     expect![[r#"
-        database "a": auth_query is not asked for the forced user "app"; its password has to be in the entry or in auth_file
+        database "a": auth_query is not run for the forced user "app"; set its password in the entry or in auth_file
     "#]]
     .assert_eq(&said(
         "[databases]\na = host=h user=app\nb = host=h user=app password=x\n[pgbouncer]\nauth_type=scram-sha-256\nauth_user=u\n",

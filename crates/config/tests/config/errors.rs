@@ -190,7 +190,7 @@ fn contradictions_are_refused() {
     check_ini(
         "[pgbouncer]\nunix_socket_dir =\n",
         expect![[r#"
-            pgbouncer.ini: listen_addr and unix_socket_dir are both empty, so nobody could connect
+            pgbouncer.ini: listen_addr and unix_socket_dir are both empty, so no client can connect
         "#]],
     );
     check_ini(

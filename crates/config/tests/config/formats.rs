@@ -322,7 +322,7 @@ fn the_minimal_example_of_pgbouncer_loads_with_notes() {
         loaded.notes,
         [
             "auth_type md5 needs auth_file or auth_user; without them no client can log in",
-            "auth_type md5: whoever reads an md5 secret can log in with it; prefer scram-sha-256",
+            "auth_type md5: an md5 secret is enough to log in, without the password; prefer scram-sha-256",
             "no databases are configured, so only the console can be reached"
         ]
     );

@@ -216,12 +216,12 @@ fn doubtful_sizes_and_open_doors_are_noted() {
     )
     .unwrap();
     expect![[r#"
-        auth_type any lets in everybody who can reach listen_addr
+        auth_type any lets every client that reaches listen_addr log in without a password
         pgbouncer.ini:2: auth_type any needs a user in database "a"; its clients are refused
         pgbouncer.ini:3: database "b" has a password without a user; not used
         pgbouncer.ini:3: auth_type any needs a user in database "b"; its clients are refused
-        min_pool_size is above default_pool_size; the pool stays at the latter
-        database "a": min_pool_size is above its pool size and stays at that"#]]
+        min_pool_size is above default_pool_size; pools keep at most default_pool_size servers open
+        database "a": min_pool_size is above its pool size; its pools keep at most that many servers open"#]]
     .assert_eq(&loaded.notes.join("\n"));
 }
 

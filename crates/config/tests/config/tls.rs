@@ -73,7 +73,7 @@ fn checking_servers_needs_something_to_check_them_against() {
     check(
         "server_tls_sslmode=verify-ca\n",
         expect![[r#"
-            pgbouncer.ini:6: server_tls_sslmode verify-ca needs server_tls_ca_file; only verify-full can do with what this machine trusts
+            pgbouncer.ini:6: server_tls_sslmode verify-ca needs server_tls_ca_file; only verify-full can use the certificates that this machine trusts
         "#]],
     );
     check(
@@ -137,14 +137,14 @@ fn a_database_is_judged_by_what_it_gets() {
         "server_tls_sslmode=verify-ca",
         "",
         expect![[r#"
-            pgbouncer.ini:5: database "a": server_tls_sslmode verify-ca needs server_tls_ca_file; only verify-full can do with what this machine trusts
+            pgbouncer.ini:5: database "a": server_tls_sslmode verify-ca needs server_tls_ca_file; only verify-full can use the certificates that this machine trusts
         "#]],
     );
     check_database(
         "server_tls_ca_file=''",
         "server_tls_sslmode=verify-ca\nserver_tls_ca_file=x\n",
         expect![[r#"
-            pgbouncer.ini:7: database "a": server_tls_sslmode verify-ca needs server_tls_ca_file; only verify-full can do with what this machine trusts
+            pgbouncer.ini:7: database "a": server_tls_sslmode verify-ca needs server_tls_ca_file; only verify-full can use the certificates that this machine trusts
         "#]],
     );
     check_database(

@@ -200,7 +200,7 @@ static UNSUPPORTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "nobody uses it",
+        "it is hardly used",
         &[
             "ECDHE-ECDSA-AES256-CCM8",
             "ECDHE-ECDSA-AES256-CCM",

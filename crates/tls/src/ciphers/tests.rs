@@ -136,7 +136,7 @@ fn suites_of_tls_1_3_are_a_plain_list() {
     check13(
         "TLS_AES_128_CCM_SHA256",
         &format!(
-            "cipher \"TLS_AES_128_CCM_SHA256\" is known, but not supported because nobody uses it; \
+            "cipher \"TLS_AES_128_CCM_SHA256\" is known, but not supported because it is hardly used; \
          supported are {supported}"
         ),
     );

@@ -209,7 +209,7 @@ fn ca_files_and_revocation_lists_are_checked_when_loaded() {
         &ca.sign(&server(&["db"])).certificate,
     );
     let expected = "server_tls_ca_file: \"ca.crt\": certificate 1 cannot be decoded: it is neither \
-        a CA nor self-signed, so it vouches for nobody";
+        a CA nor self-signed, so it verifies no certificate";
     assert_eq!(build(&options), expected);
     let options = connecting(&directory, Verify::Full, &ca.pem());
     let list = |content: &str| {
@@ -238,8 +238,8 @@ fn a_useless_certificate_among_cas_is_passed_over_with_a_warning() {
         .collect::<Vec<_>>();
     assert!(
         warnings[0].ends_with(
-            "certificate 2 passed over: it is neither a CA nor self-signed, \
-        so it vouches for nobody"
+            "certificate 2 skipped: it is neither a CA nor self-signed, \
+        so it verifies no certificate"
         ),
         "{warnings:?}"
     );
