@@ -7,8 +7,7 @@ use std::str::FromStr;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-
-use crate::exit::Exit;
+use weir_command::exit::{self, Exit};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -251,21 +250,6 @@ pub(crate) struct Convert {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Prints clap's message: a mistake, or help and version, which are not mistakes. After an unknown command the list
-/// of commands follows.
-pub(crate) fn report(error: &clap::Error) -> Exit {
-    // A closed stream must not cause a panic.
-    let _ = error.print();
-    if error.kind() == ErrorKind::InvalidSubcommand {
-        crate::exit::complain(format_args!("\n{}", Cli::command().render_help()));
-    }
-    if error.exit_code() == 0 {
-        Exit::Ok
-    } else {
-        Exit::Usage
-    }
-}
-
 /// Reports that neither the command line nor the environment names a configuration.
 pub(crate) fn report_missing(what: &str) -> Exit {
     let mut error = clap::Error::new(ErrorKind::MissingRequiredArgument);
@@ -273,7 +257,7 @@ pub(crate) fn report_missing(what: &str) -> Exit {
         ContextKind::InvalidArg,
         clap::error::ContextValue::Strings(vec![what.to_owned()]),
     );
-    report(&error.with_cmd(&Cli::command()))
+    exit::report::<Cli>(&error.with_cmd(&Cli::command()))
 }
 
 #[cfg(test)]

@@ -9,12 +9,11 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 use clap::{Args, Subcommand};
+use weir_command::exit::{Exit, complain, print};
 use weir_lab::experiment::Changes;
 use weir_lab::interrupt::Interrupt;
 use weir_lab::run::{self, Error, Finished, Options, Progress};
 use weir_lab::{compare, load, null, report};
-
-use crate::exit::{Exit, complain, print};
 
 /// Commands of the lab.
 #[derive(Debug, Subcommand)]

@@ -1,7 +1,8 @@
 //! `weir check`: finds mistakes in a configuration, and prints what would be in force.
 
+use weir_command::exit::{Exit, complain, print};
+
 use crate::args;
-use crate::exit::{Exit, complain, print};
 use crate::load::Source;
 
 /// Prints every mistake to standard error, or the effective configuration to standard output.

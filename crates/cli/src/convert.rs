@@ -5,8 +5,9 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use weir_command::exit::{Exit, complain, print};
+
 use crate::args;
-use crate::exit::{Exit, complain, print};
 
 /// Permissions of a new file: it may hold passwords.
 const OWNER_ONLY: u32 = 0o600;

@@ -2,11 +2,11 @@
 //! earlier lines do not. It starts nothing and asks no server or resolver: flags provide what those would know.
 
 use weir_access::{Answer, Decision, Fact, Facts, Hba, Method, Origin, Rule, Transport, Visitor};
+use weir_command::exit::{Exit, complain, print};
 use weir_config::AuthType;
 
 use crate::access;
 use crate::args::{self, Address, Explain};
-use crate::exit::{Exit, complain, print};
 use crate::load::Source;
 
 /// Word for "none" in `--role` and `--host`. PostgreSQL reserves this name, so no role can have it.

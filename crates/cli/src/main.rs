@@ -6,7 +6,6 @@ mod bench;
 mod check;
 mod convert;
 mod descriptors;
-mod exit;
 mod generate;
 mod hba;
 mod identity;
@@ -26,6 +25,7 @@ mod upgrade;
 use std::process::ExitCode;
 
 use clap::Parser;
+use weir_command::exit::{self, Exit};
 
 use crate::args::{Cli, Command};
 
@@ -50,10 +50,10 @@ fn main() -> ExitCode {
             Command::Upgrade(args) => upgrade::ask(args),
             Command::Schema => {
                 exit::print(&weir_config::schema_json());
-                exit::Exit::Ok
+                Exit::Ok
             }
         },
-        Err(error) => args::report(&error),
+        Err(error) => exit::report::<Cli>(&error),
     };
     exit.into()
 }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, CommandFactory, Parser};
 use weir_admin::PGBOUNCER_VERSION;
+use weir_command::exit::{self, Exit, complain, print};
 
-use crate::args::{self, Run, Upgrade};
-use crate::exit::{Exit, complain, print};
+use crate::args::{Run, Upgrade};
 use crate::run;
 use crate::upgrade;
 
@@ -48,7 +48,7 @@ pub(crate) fn is_meant() -> bool {
 pub(crate) fn main() -> Exit {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return one(args::report(&error)),
+        Err(error) => return one(exit::report::<Cli>(&error)),
     };
     if cli.version {
         print(&version());

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, never, select};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use weir_admin::Shared;
+use weir_command::exit::{Exit, complain};
 use weir_config::{Loaded, Settings};
 use weir_proxy::console::{Command, Refusal, Shutdown};
 use weir_proxy::monitor::Monitor;
@@ -15,7 +16,6 @@ use weir_proxy::{Passed, Running};
 
 use crate::args;
 use crate::descriptors;
-use crate::exit::{Exit, complain};
 use crate::identity;
 use crate::inherited;
 use crate::load::{LoadError, Prepared, Source};

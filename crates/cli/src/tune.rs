@@ -6,6 +6,7 @@ mod flags;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use weir_command::exit::{Exit, complain, print};
 use weir_lab::collector::psql::Address;
 use weir_lab::error::Error;
 use weir_lab::interrupt::Interrupt;
@@ -13,7 +14,6 @@ use weir_lab::run::Progress;
 use weir_lab::tune::{self, Finished, Look, Options};
 
 use self::flags::{Goal, Run, Server};
-use crate::exit::{Exit, complain, print};
 
 /// Commands of `weir tune`.
 #[derive(Debug, Subcommand)]

@@ -23,6 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("weir-advisor", &[]),
     ("weir-tls", &[]),
     ("weir-directory", &["weir-auth", "weir-access"]),
+    ("weir-command", &[]),
     ("weir-config", &["weir-access"]),
     (
         "weir-proxy",
@@ -66,6 +67,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "weir-admin",
             "weir-advisor",
+            "weir-command",
             "weir-config",
             "weir-lab",
             "weir-proxy",

@@ -1,9 +1,8 @@
 //! Manual page of section 5: weir.toml, with every option from the table.
 
 use clap_mangen::roff::{Roff, bold, roman};
+use weir_command::pages::{DATE, Page, VERSION};
 use weir_config::{Effect, Opt, Scope};
-
-use super::Page;
 
 const EXAMPLE: &str = r#"listen_addr = "127.0.0.1"
 auth_file = "/etc/weir/userlist.txt"
@@ -36,11 +35,8 @@ const DESCRIPTION: &[&str] = &[
 /// Page weir.toml(5).
 pub(super) fn page() -> Page {
     let mut roff = Roff::default();
-    let source = format!("Weir {}", super::VERSION);
-    roff.control(
-        "TH",
-        ["WEIR.TOML", "5", super::DATE, source.as_str(), "Weir"],
-    );
+    let source = format!("Weir {}", VERSION);
+    roff.control("TH", ["WEIR.TOML", "5", DATE, source.as_str(), "Weir"]);
     roff.control("SH", ["NAME"]);
     roff.text([roman(
         "weir.toml - configuration of the Weir connection pooler",

@@ -1,12 +1,16 @@
 //! Pages and completions cover everything that a user can type or write.
 
 use clap::Command;
+use clap_complete::Shell;
 use weir_config::Scope;
 
 use super::*;
 
 fn page(file: &str) -> String {
-    let found = pages().unwrap().into_iter().find(|page| page.file == file);
+    let found = written()
+        .unwrap()
+        .into_iter()
+        .find(|page| page.file == file);
     found.map(|page| unescaped(&page.text)).unwrap()
 }
 
@@ -75,7 +79,7 @@ fn every_option_is_in_the_page_of_the_file() {
 #[test]
 fn completions_know_every_command_and_flag() {
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        let text = completions(shell);
+        let text = pages::completions("weir", &Cli::command(), shell);
         assert!(
             !text.contains("generate"),
             "{shell} offers a hidden command"

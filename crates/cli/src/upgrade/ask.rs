@@ -4,9 +4,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
+use weir_command::exit::{Exit, complain};
+
 use super::door::address;
 use crate::args;
-use crate::exit::{Exit, complain};
 use crate::load::Source;
 
 /// Waits until the old process has ended or the upgrade has failed.
