@@ -7,7 +7,7 @@ help:
 	@echo '             and a pool that finds its size'
 	@echo 'make test    run every test, also those against real servers and drivers'
 	@echo 'make ci      everything that CI checks'
-	@echo 'make build   build target/release/weir'
+	@echo 'make build   build target/release/weir and target/release/weir-lab'
 	@echo 'make deb     build Debian packages in target/deb'
 	@echo 'make bench   compare Weir with other poolers on this machine (about 90 minutes; weir bench --help)'
 	@echo

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `make build`: the release binary with everything that a Debian package has, PAM included.
+# `make build`: the release binaries weir, with everything that its Debian package has, PAM included, and weir-lab.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -9,4 +9,4 @@ need_to_build
 need libpam0g-dev has_pam
 install_missing
 ensure_rust
-cargo build --release -p weir-cli --features pam
+build_release

@@ -207,6 +207,13 @@ ensure_rust_checks() {
 	fi
 }
 
+# Both binaries as the Debian packages have them. One after the other, so that cargo unites no features of the lab with
+# the daemon's.
+build_release() {
+	cargo build --release -p weir-cli --features pam
+	cargo build --release -p weir-lab-cli
+}
+
 # --- Go ------------------------------------------------------------------------------------------
 
 # Debian 12's Go cannot fetch a newer one by itself, but the newer one is also a module: let the old

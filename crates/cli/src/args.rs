@@ -39,7 +39,7 @@ Exit codes:
   0  done, or stopped as asked
   1  the configuration has mistakes; each is printed on a line of its own
   2  the command line has mistakes
-  3  could not start: an address in use, a file that cannot be written
+  3  could not start: an address in use, a file that cannot be written, weir-lab not installed
   4  ended without a shutdown request";
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\nin place of PgBouncer 1.25.2");
@@ -56,7 +56,8 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Commands of the program.
+/// Commands of the program. `bench` and `tune` are here for the help: [`crate::lab`] runs them, with their arguments
+/// unread.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the pooler in the foreground
@@ -98,11 +99,9 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Hba(Hba),
     /// Compare poolers by reproducible benchmarks
-    #[command(subcommand)]
-    Bench(crate::bench::Bench),
+    Bench,
     /// Find out how many connections a database is worth
-    #[command(subcommand)]
-    Tune(crate::tune::Tune),
+    Tune,
     /// Write what a package needs: manual pages and shell completions
     #[command(subcommand, hide = true)]
     Generate(Generate),

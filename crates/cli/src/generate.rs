@@ -9,6 +9,7 @@ use weir_command::exit::{Exit, complain, print};
 use weir_command::pages::{self, Page};
 
 use crate::args::{self, Cli};
+use crate::lab;
 
 /// Writes the pages, or prints the completions.
 pub(crate) fn generate(args: &args::Generate) -> Exit {
@@ -31,6 +32,12 @@ pub(crate) fn generate(args: &args::Generate) -> Exit {
 
 fn written() -> io::Result<Vec<Page>> {
     let mut pages = pages::of(Cli::command(), &["weir.toml(5)", "psql(1)"])?;
+    // These come with weir-lab, which has their flags.
+    pages.retain(|page| {
+        !lab::COMMANDS
+            .iter()
+            .any(|name| page.file == format!("weir-{name}.1"))
+    });
     pages.push(options::page());
     Ok(pages)
 }

@@ -2,7 +2,6 @@
 
 mod access;
 mod args;
-mod bench;
 mod check;
 mod convert;
 mod descriptors;
@@ -10,6 +9,7 @@ mod generate;
 mod hba;
 mod identity;
 mod inherited;
+mod lab;
 mod load;
 mod logging;
 mod notify;
@@ -19,7 +19,6 @@ mod reload;
 mod run;
 mod secrets;
 mod signals;
-mod tune;
 mod upgrade;
 
 use std::process::ExitCode;
@@ -38,15 +37,17 @@ fn main() -> ExitCode {
     if pgbouncer::is_meant() {
         return pgbouncer::main().into();
     }
+    if lab::is_meant() {
+        return lab::run().into();
+    }
     let exit = match Cli::try_parse() {
         Ok(cli) => match &cli.command {
-            Command::Bench(args) => bench::bench(args),
+            Command::Bench | Command::Tune => lab::run(),
             Command::Check(args) => check::check(args),
             Command::Generate(args) => generate::generate(args),
             Command::Convert(args) => convert::convert(args),
             Command::Hba(args::Hba::Explain(args)) => hba::explain(args),
             Command::Run(args) => run::run(args),
-            Command::Tune(args) => tune::tune(args),
             Command::Upgrade(args) => upgrade::ask(args),
             Command::Schema => {
                 exit::print(&weir_config::schema_json());

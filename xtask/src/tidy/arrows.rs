@@ -69,11 +69,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "weir-advisor",
             "weir-command",
             "weir-config",
-            "weir-lab",
             "weir-proxy",
             "weir-access",
         ],
     ),
+    ("weir-lab-cli", &["weir-command", "weir-lab"]),
     (
         "weir-testkit",
         &[

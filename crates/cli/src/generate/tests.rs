@@ -19,14 +19,13 @@ fn unescaped(roff: &str) -> String {
     roff.replace("\\-", "-").replace("\\*(Aq", "'")
 }
 
-/// Calls `look` with each visible command below this one, and its name in the form
+/// Calls `look` with each visible command below this one that is not weir-lab's, and its name in the form
 /// `weir-hba-explain`.
 fn each_command(command: &Command, name: &str, look: &mut dyn FnMut(&Command, &str)) {
     look(command, name);
-    for below in command
-        .get_subcommands()
-        .filter(|below| !below.is_hide_set())
-    {
+    let is_own =
+        |below: &&Command| !below.is_hide_set() && !lab::COMMANDS.contains(&below.get_name());
+    for below in command.get_subcommands().filter(is_own) {
         each_command(below, &format!("{name}-{}", below.get_name()), look);
     }
 }
@@ -59,6 +58,16 @@ fn a_page_shows_what_the_help_ends_with_as_sections() {
         );
     }
     assert!(page.contains("\nweir run weir.toml                      the native format\n"));
+}
+
+#[test]
+fn the_commands_of_weir_lab_are_listed_and_their_pages_come_with_it() {
+    let weir = page("weir.1");
+    for name in lab::COMMANDS {
+        assert!(weir.contains(&format!("weir-{name}(1)")), "{weir}");
+        let file = format!("weir-{name}.1");
+        assert!(written().unwrap().iter().all(|page| page.file != file));
+    }
 }
 
 #[test]

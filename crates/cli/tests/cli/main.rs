@@ -4,6 +4,7 @@
 
 mod access;
 mod formats;
+mod lab;
 mod pgbouncer;
 mod systemd;
 mod upgrade;

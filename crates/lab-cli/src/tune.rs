@@ -1,5 +1,4 @@
-//! `weir tune`: command line of the sizing study. The work is done in `weir-lab`; this module has the flags and
-//! messages.
+//! `weir tune`: flags and messages of the sizing study. The work is done in the library `weir-lab`.
 
 mod flags;
 
@@ -14,6 +13,7 @@ use weir_lab::run::Progress;
 use weir_lab::tune::{self, Finished, Look, Options};
 
 use self::flags::{Goal, Run, Server};
+use crate::weir;
 
 /// Commands of `weir tune`.
 #[derive(Debug, Subcommand)]
@@ -76,7 +76,7 @@ pub(crate) struct Watch {
 /// Runs a command of `weir tune`.
 pub(crate) fn tune(tune: &Tune) -> Exit {
     match tune {
-        Tune::Run(args) => match args.options() {
+        Tune::Run(args) => match args.options(weir::find) {
             Ok(options) => measure(&options, args),
             Err(error) => {
                 complain(format_args!("weir tune: {error}"));

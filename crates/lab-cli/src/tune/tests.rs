@@ -21,7 +21,7 @@ fn parse(line: &str) -> Result<Options, String> {
         .map_err(|error| error.to_string())?
         .tune
     {
-        Tune::Run(args) => args.options(),
+        Tune::Run(args) => args.options(|| Ok("/opt/weir".into())),
         other => Err(format!("{other:?}")),
     }
 }
@@ -57,7 +57,9 @@ fn flags_reach_the_options() {
         options.workload,
         Workload::Wallet(wallet, vec![Mode::Pipelined])
     );
-    assert!(matches!(&options.path, Way::Weir { clients: 40, program } if program.is_absolute()));
+    assert!(
+        matches!(&options.path, Way::Weir { clients: 40, program } if program.ends_with("weir"))
+    );
     assert_eq!(options.round_trip, Duration::from_micros(500));
     assert_eq!((options.goal, options.cores), (Goal::Latency, Some(6)));
     assert_eq!(options.settings.last().unwrap(), "work_mem=1MB");

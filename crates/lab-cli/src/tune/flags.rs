@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use weir_lab::collector::psql::Address;
+use weir_lab::error::Error;
 use weir_lab::tune::{self, Options, Workload};
 use weir_lab::wallet::{self, Mode};
 
@@ -182,11 +183,14 @@ impl FromStr for Script {
 }
 
 impl Run {
-    /// Options that the flags ask for.
+    /// Options that the flags ask for; `weir` finds the program that `--weir` starts.
     ///
     /// # Errors
-    /// If flags contradict each other in a way that clap's definitions cannot express.
-    pub(super) fn options(&self) -> Result<Options, String> {
+    /// If flags contradict each other in a way that clap's definitions cannot express, or if there is no Weir.
+    pub(super) fn options(
+        &self,
+        weir: impl FnOnce() -> Result<PathBuf, Error>,
+    ) -> Result<Options, String> {
         let (preset, profile) = (self.preset.into(), self.profile.into());
         let mut options = Options::new(preset, profile, self.seed.unwrap_or_else(any_seed));
         options.workload = self.workload(preset)?;
@@ -210,7 +214,7 @@ impl Run {
         options.server.clone_from(&self.server);
         options.postgres.clone_from(&self.postgres_bin);
         options.settings.extend(self.settings.iter().cloned());
-        options.path = self.path()?;
+        options.path = self.path(weir)?;
         options.cores = self.machine.cores;
         options.spindles = self.machine.spindles;
         options.goal = self.goal.into();
@@ -256,15 +260,14 @@ impl Run {
         Ok(Workload::Wallet(wallet, modes))
     }
 
-    fn path(&self) -> Result<tune::Path, String> {
+    fn path(&self, weir: impl FnOnce() -> Result<PathBuf, Error>) -> Result<tune::Path, String> {
         if let Some(address) = &self.pooler {
             return Ok(tune::Path::Pooler(address.clone()));
         }
         if !self.weir {
             return Ok(tune::Path::Direct);
         }
-        let program = std::env::current_exe()
-            .map_err(|error| format!("cannot find this program: {error}"))?;
+        let program = weir().map_err(|error| error.to_string())?;
         Ok(tune::Path::Weir {
             program,
             clients: self.clients,

@@ -1,5 +1,4 @@
-//! `weir bench`: command line of the lab. The work is done in `weir-lab`; this module has the flags and
-//! messages.
+//! `weir bench`: flags and messages. The work is done in the library `weir-lab`.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -14,6 +13,8 @@ use weir_lab::experiment::Changes;
 use weir_lab::interrupt::Interrupt;
 use weir_lab::run::{self, Error, Finished, Options, Progress};
 use weir_lab::{compare, load, null, report};
+
+use crate::weir;
 
 /// Commands of the lab.
 #[derive(Debug, Subcommand)]
@@ -336,13 +337,15 @@ fn options(args: &Run) -> Options {
     with_files(options, &args.files)
 }
 
-/// Adds the programs to measure: this executable is the measured Weir, unless `--target-bin` names another, and
-/// the load generator.
+/// Adds the programs to measure, with Weir unless `--target-bin` names another, and this executable as the load
+/// generator. Without Weir the rest is measured, and the report says so.
 fn with_files(mut options: Options, files: &Files) -> Options {
     let mut programs = BTreeMap::new();
     if let Ok(ourselves) = std::env::current_exe() {
         options.program = vec![ourselves.display().to_string(), "bench".to_owned()];
-        programs.insert("weir".to_owned(), ourselves);
+    }
+    if let Ok(weir) = weir::find() {
+        programs.insert("weir".to_owned(), weir);
     }
     for Program { name, path } in &files.programs {
         programs.insert(name.clone(), path.clone());
@@ -380,10 +383,10 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_it_is_the_smoke_profile_with_this_very_program() {
+    fn without_flags_it_is_the_smoke_profile_and_this_program_makes_the_load() {
         let options = parse("run").unwrap();
         assert_eq!(options.profile, "smoke");
-        assert!(options.programs["weir"].is_absolute());
+        assert!(Path::new(&options.program[0]).is_absolute());
         assert_eq!(options.program[1..], ["bench"]);
     }
 
