@@ -7,7 +7,7 @@ export DEBIAN_FRONTEND=noninteractive
 
 # The packages and features of all that CI and `make test` build (xtask/src/ci.rs names them too): with another choice
 # cargo unites features otherwise, and builds much of the tree once more.
-EVERYTHING=(--workspace --features weir-cli/pam)
+EVERYTHING=(--workspace --features weir-cli/pam,weir-cli/debug-spin)
 
 # The Go that the driver suite needs, for machines whose own is older.
 GO_MIN="1.21"

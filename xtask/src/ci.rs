@@ -29,9 +29,9 @@ struct Check {
     optional: Option<&'static str>,
 }
 
-/// Includes the feature that the suites need, so that no crate is built both with and without it; `EVERYTHING` in
+/// Features that the suites need, so that no crate is built both with and without them; `EVERYTHING` in
 /// scripts/lib.sh.
-const PAM: &str = "weir-cli/pam";
+const FEATURES: &str = "weir-cli/pam,weir-cli/debug-spin";
 
 const CHECKS: &[Check] = &[
     Check::required("fmt", &["fmt", "--all", "--check"]),
@@ -43,7 +43,7 @@ const CHECKS: &[Check] = &[
             "clippy",
             "--workspace",
             "--features",
-            PAM,
+            FEATURES,
             "--all-targets",
             "--",
             "-D",
@@ -52,7 +52,7 @@ const CHECKS: &[Check] = &[
     ),
     Check::required(
         "docs",
-        &["doc", "--workspace", "--features", PAM, "--no-deps"],
+        &["doc", "--workspace", "--features", FEATURES, "--no-deps"],
     ),
     Check {
         name: "deny",

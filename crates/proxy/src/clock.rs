@@ -31,15 +31,6 @@ pub(crate) fn machine_us() -> u64 {
 }
 
 impl Clock {
-    /// Spins for this long; a benchmark has to notice it.
-    #[cold]
-    pub(crate) fn spin(&self, time: std::time::Duration) {
-        let end = self.now().plus(time);
-        while self.now() < end {
-            std::hint::spin_loop();
-        }
-    }
-
     /// Starts counting. `Moment(0)` means "never yet" to the pool, so counting starts a second after it.
     #[expect(
         clippy::disallowed_methods,

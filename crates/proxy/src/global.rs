@@ -192,8 +192,6 @@ pub(crate) struct Global {
     pub(crate) broken: Arc<Broken>,
     pub(crate) console: Arc<dyn Console>,
     pub(crate) commands: crossbeam_channel::Sender<Command>,
-    /// CPU time that each transaction wastes, to show that a benchmark would notice it.
-    pub(crate) spin: Duration,
     /// Listening sockets of `metrics_listen`.
     pub(crate) monitors: Mutex<Vec<std::net::TcpListener>>,
     pub(crate) workers: Workers,
@@ -238,7 +236,6 @@ impl Global {
             console,
             resolver: Resolver::default(),
             commands,
-            spin: Duration::ZERO,
             monitors: Mutex::default(),
             settled: RwLock::new(Arc::new(settled)),
             ids: AtomicU64::new(1),

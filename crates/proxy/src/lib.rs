@@ -28,6 +28,8 @@ mod running;
 mod settled;
 mod sizing;
 mod socket;
+#[cfg(feature = "debug-spin")]
+mod spin;
 mod tls;
 mod transport;
 mod worker;

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
 
@@ -69,9 +68,10 @@ pub fn start(
     }
     let offered = share(&listeners)?;
     let (sender, commands) = bounded(COMMANDS_MAX);
-    let mut global = Global::new(Settled::new(setup, None), console, lanes, sender)?;
-    global.spin = debug_spin();
+    let global = Global::new(Settled::new(setup, None), console, lanes, sender)?;
     let global = Arc::new(global);
+    #[cfg(feature = "debug-spin")]
+    crate::spin::warn();
     let mut listeners = Some(listeners);
     let mut parts = Vec::new();
     let mut mailboxes = Vec::new();
@@ -218,16 +218,6 @@ impl Running {
             mailbox.send_waiting(message());
         }
     }
-}
-
-/// Returns `WEIR_DEBUG_SPIN_US`: the CPU time that each transaction wastes. A benchmark has to notice it.
-fn debug_spin() -> Duration {
-    let asked = std::env::var("WEIR_DEBUG_SPIN_US").ok();
-    let Some(micros) = asked.and_then(|micros| micros.parse().ok()) else {
-        return Duration::ZERO;
-    };
-    tracing::warn!("WEIR_DEBUG_SPIN_US: every transaction wastes {micros} us of CPU time");
-    Duration::from_micros(micros)
 }
 
 /// Duplicates the listening sockets for a successor.

@@ -565,9 +565,8 @@ impl<D: Driver> Worker<D> {
                 counted.record(client.class, self.now.since(client.transaction_at));
             }
             client.transaction_at = self.now;
-            if !self.global.spin.is_zero() {
-                self.global.clock.spin(self.global.spin);
-            }
+            #[cfg(feature = "debug-spin")]
+            crate::spin::waste(self.global.clock);
         }
         counters.errors += u64::from(replied.errors);
     }
