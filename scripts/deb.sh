@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# `make deb`: Debian packages, weir and its debug symbols, in target/deb. They depend on the libraries of the Debian that
-# they are built on.
+# `make deb`: Debian packages, weir, weir-lab and the debug symbols of each, in target/deb. They depend on the libraries
+# of the Debian that they are built on.
 #
-#   WEIR_BIN        a release binary that is built already
+#   WEIR_BIN        a release binary of weir that is built already, with weir-lab beside it
 #   DEB_OUTPUT      another directory
 #   DEB_VERSION     another version than that of Cargo.toml with -1
 #   DEB_MAINTAINER  "Name <address>"
@@ -21,9 +21,11 @@ fi
 install_missing
 if [ -z "${WEIR_BIN:-}" ]; then
 	ensure_rust
-	cargo build --release -p weir-cli --features pam
+	build_release
 	WEIR_BIN="${CARGO_TARGET_DIR:-target}/release/weir"
 fi
+binaries="$(dirname "$WEIR_BIN")"
+[ -x "$binaries/weir-lab" ] || die "$binaries/weir-lab is not there: cargo build --release -p weir-lab-cli"
 
 fast="${DEB_FAST:-}"
 output="${DEB_OUTPUT:-${CARGO_TARGET_DIR:-target}/deb}"
@@ -41,52 +43,72 @@ work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 umask 022
 
-# put MODE SOURCE TARGET: one file of the package.
-put() { install -D -m "$1" "$2" "$work/weir/$3"; }
+# Each function below that names PACKAGE works for weir and for weir-lab, whose binary has the package's name.
 
-# squeeze TARGET: reads it from standard input.
+# binary PACKAGE
+binary() {
+	if [ "$1" = weir ]; then printf '%s\n' "$WEIR_BIN"; else printf '%s\n' "$binaries/$1"; fi
+}
+
+# put PACKAGE MODE SOURCE TARGET: one file of the package.
+put() { install -D -m "$2" "$3" "$work/$1/$4"; }
+
+# squeeze PACKAGE TARGET: reads it from standard input.
 squeeze() {
-	install -d "$work/weir/$(dirname "$1")"
-	gzip -9n >"$work/weir/$1"
+	install -d "$work/$1/$(dirname "$2")"
+	gzip -9n >"$work/$1/$2"
 }
 
+# program PACKAGE
 program() {
-	install -d "$work/weir/usr/bin"
-	objcopy --strip-unneeded "$WEIR_BIN" "$work/weir/usr/bin/weir"
-	chmod 755 "$work/weir/usr/bin/weir"
+	install -d "$work/$1/usr/bin"
+	objcopy --strip-unneeded "$(binary "$1")" "$work/$1/usr/bin/$1"
+	chmod 755 "$work/$1/usr/bin/$1"
 }
 
-# From the definitions in the program itself.
+# generated PACKAGE: what the program writes from its own definitions.
 generated() {
-	"$WEIR_BIN" generate man "$work/weir/usr/share/man"
-	gzip -9n "$work"/weir/usr/share/man/man*/*
-	install -d "$work/weir/usr/share/"{bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
-	"$WEIR_BIN" generate completions bash >"$work/weir/usr/share/bash-completion/completions/weir"
-	"$WEIR_BIN" generate completions zsh >"$work/weir/usr/share/zsh/vendor-completions/_weir"
-	"$WEIR_BIN" generate completions fish >"$work/weir/usr/share/fish/vendor_completions.d/weir.fish"
+	local share="$work/$1/usr/share" binary
+	binary="$(binary "$1")"
+	"$binary" generate man "$share/man"
+	gzip -9n "$share"/man/man*/*
+	install -d "$share/"{bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
+	"$binary" generate completions bash >"$share/bash-completion/completions/$1"
+	"$binary" generate completions zsh >"$share/zsh/vendor-completions/_$1"
+	"$binary" generate completions fish >"$share/fish/vendor_completions.d/$1.fish"
 }
 
-files() {
-	put 644 packaging/systemd/weir.service usr/lib/systemd/system/weir.service
-	put 644 packaging/systemd/weir.socket usr/share/doc/weir/examples/weir.socket
-	put 644 packaging/systemd/notify-reload.conf usr/share/doc/weir/examples/notify-reload.conf
-	put 644 packaging/etc/weir.toml etc/weir/weir.toml
-	put 640 packaging/etc/userlist.txt etc/weir/userlist.txt
-	put 644 packaging/etc/default etc/default/weir
-	put 644 packaging/debian/copyright usr/share/doc/weir/copyright
-	put 644 NOTICE usr/share/doc/weir/NOTICE
-	squeeze usr/share/doc/weir/changelog.gz <CHANGELOG.md
-	printf 'weir (%s) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- %s  %s\n' "$version" \
+# documents PACKAGE COPYRIGHT CRATE [FLAG...]: CRATE is the package of the workspace, built with these flags.
+documents() {
+	local package="$1" copyright="$2" doc="usr/share/doc/$1"
+	shift 2
+	put "$package" 644 "packaging/debian/$copyright" "$doc/copyright"
+	put "$package" 644 NOTICE "$doc/NOTICE"
+	squeeze "$package" "$doc/changelog.gz" <CHANGELOG.md
+	printf '%s (%s) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- %s  %s\n' "$package" "$version" \
 		"$maintainer" "$(date -R -u -d "@$SOURCE_DATE_EPOCH")" |
-		squeeze usr/share/doc/weir/changelog.Debian.gz
-	if [ -z "$fast" ]; then scripts/third-party.sh | squeeze usr/share/doc/weir/third-party.gz; fi
+		squeeze "$package" "$doc/changelog.Debian.gz"
+	if [ -z "$fast" ]; then scripts/third-party.sh "$package" "$@" | squeeze "$package" "$doc/third-party.gz"; fi
 }
 
-# Which packages the libraries come from, with the versions that the symbols need.
+# The files of the daemon's service.
+service() {
+	put weir 644 packaging/systemd/weir.service usr/lib/systemd/system/weir.service
+	put weir 644 packaging/systemd/weir.socket usr/share/doc/weir/examples/weir.socket
+	put weir 644 packaging/systemd/notify-reload.conf usr/share/doc/weir/examples/notify-reload.conf
+	put weir 644 packaging/etc/weir.toml etc/weir/weir.toml
+	put weir 640 packaging/etc/userlist.txt etc/weir/userlist.txt
+	put weir 644 packaging/etc/default etc/default/weir
+	install -d "$work/weir/DEBIAN"
+	install -m 644 packaging/debian/conffiles "$work/weir/DEBIAN/"
+	install -m 755 packaging/debian/{postinst,prerm,postrm} "$work/weir/DEBIAN/"
+}
+
+# depends PACKAGE: which packages the libraries come from, with the versions that the symbols need.
 depends() {
-	mkdir "$work/debian" "$work/weir/DEBIAN"
+	mkdir -p "$work/debian" "$work/$1/DEBIAN"
 	: >"$work/debian/control"
-	(cd "$work" && dpkg-shlibdeps -O weir/usr/bin/weir) | sed -n 's/^shlibs:Depends=//p'
+	(cd "$work" && dpkg-shlibdeps -O "$1/usr/bin/$1") | sed -n 's/^shlibs:Depends=//p'
 }
 
 # control PACKAGE TEMPLATE [SED...]: fills the template in.
@@ -101,34 +123,44 @@ control() {
 		xargs -0 md5sum) >"$work/$package/DEBIAN/md5sums"
 }
 
+# build PACKAGE
 build() {
 	dpkg-deb --root-owner-group "${compress[@]}" --build "$work/$1" "$output/$1_${version}_$arch.deb" >/dev/null
 	note "$output/$1_${version}_$arch.deb"
 }
 
+# symbols PACKAGE: makes PACKAGE-dbgsym.
 symbols() {
-	local id directory
-	id="$(readelf -n "$WEIR_BIN" | sed -n 's/^ *Build ID: //p')"
-	[ -n "$id" ] || die "$WEIR_BIN has no build id, by which debug symbols are found"
-	directory="$work/weir-dbgsym/usr/lib/debug/.build-id/${id:0:2}"
+	local binary id directory
+	binary="$(binary "$1")"
+	id="$(readelf -n "$binary" | sed -n 's/^ *Build ID: //p')"
+	[ -n "$id" ] || die "$binary has no build id, by which debug symbols are found"
+	directory="$work/$1-dbgsym/usr/lib/debug/.build-id/${id:0:2}"
 	install -d "$directory"
-	objcopy --only-keep-debug --compress-debug-sections "$WEIR_BIN" "$directory/${id:2}.debug"
+	objcopy --only-keep-debug --compress-debug-sections "$binary" "$directory/${id:2}.debug"
 	chmod 644 "$directory/${id:2}.debug"
-	install -d "$work/weir-dbgsym/usr/share/doc"
-	ln -s weir "$work/weir-dbgsym/usr/share/doc/weir-dbgsym"
-	control weir-dbgsym control-dbgsym.in -e "s|@BUILD_ID@|$id|"
+	install -d "$work/$1-dbgsym/usr/share/doc"
+	ln -s "$1" "$work/$1-dbgsym/usr/share/doc/$1-dbgsym"
+	control "$1-dbgsym" control-dbgsym.in -e "s|@PACKAGE@|$1|g" -e "s|@BUILD_ID@|$id|"
 }
 
-say "Building weir $version for $arch"
-files
-program
-generated
-dependencies="$(depends)"
-control weir control.in -e "s|@DEPENDS@|$dependencies|"
-install -m 644 packaging/debian/conffiles "$work/weir/DEBIAN/"
-install -m 755 packaging/debian/{postinst,prerm,postrm} "$work/weir/DEBIAN/"
-build weir
-if [ -z "$fast" ]; then
-	symbols
-	build weir-dbgsym
-fi
+# package PACKAGE TEMPLATE: builds it from its files, and its symbols.
+package() {
+	local dependencies
+	program "$1"
+	generated "$1"
+	dependencies="$(depends "$1")"
+	control "$1" "$2" -e "s|@DEPENDS@|$dependencies|"
+	build "$1"
+	if [ -z "$fast" ]; then
+		symbols "$1"
+		build "$1-dbgsym"
+	fi
+}
+
+say "Building weir and weir-lab $version for $arch"
+service
+documents weir copyright weir-cli --features pam
+package weir control.in
+documents weir-lab copyright-lab weir-lab-cli
+package weir-lab control-lab.in

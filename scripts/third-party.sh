@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# The licences of the crates in the binary, with their texts, each text once. For the Debian package.
+# The licences of the crates in a binary, with their texts, each text once. For the Debian package.
+#
+#   third-party.sh NAME PACKAGE [FLAG...]   name of the binary, package of the workspace, further flags for cargo tree
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT"
 ensure_rust >&2
+binary="$1" package="$2"
+shift 2
 
 declare -A seen
 texts="$(mktemp)"
@@ -24,15 +28,15 @@ texts_of() {
 		-o -iname 'notice*' \) ! -name '*.rs' | sort)
 }
 
-echo "Crates that are part of weir, their licences, and below them the texts."
+echo "Crates that are part of $binary, their licences, and below them the texts."
 echo
-while IFS='|' read -r package licence; do
+while IFS='|' read -r crate licence; do
 	# "name v1.2.3", with more behind it for crates of this workspace and for macros.
-	read -r name version rest <<<"$package"
+	read -r name version rest <<<"$crate"
 	if [[ "$rest" == *"$ROOT"* ]]; then continue; fi
 	printf '%s %s: %s\n' "$name" "${version#v}" "$licence"
 	for directory in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"$name-${version#v}"; do
 		if [ -d "$directory" ]; then texts_of "$directory" && break; fi
 	done
-done < <(cargo tree --quiet --locked -p weir-cli --features pam -e normal --prefix none --format '{p}|{l}' | sed 's/ (\*)//' | sort -u)
+done < <(cargo tree --quiet --locked -p "$package" "$@" -e normal --prefix none --format '{p}|{l}' | sed 's/ (\*)//' | sort -u)
 cat "$texts"

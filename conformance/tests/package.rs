@@ -1,5 +1,5 @@
-//! The Debian package: built from Weir's binary, then installed into an empty root, started there, upgraded, removed
-//! and purged with dpkg itself. The packages, accounts and services of the machine are never touched.
+//! The Debian packages weir and weir-lab: built from the binaries, then installed into an empty root, started there,
+//! upgraded, removed and purged with dpkg itself. The packages, accounts and services of the machine are never touched.
 
 #[path = "package/root.rs"]
 mod root;
@@ -83,6 +83,55 @@ fn it_installs_whole_with_its_user_and_its_secrets_protected() -> Result<()> {
         account_files() == before,
         "the machine's own accounts changed"
     );
+    Ok(())
+}
+
+/// Files of the package weir-lab that users work with.
+const LAB_FILES: &[&str] = &[
+    "usr/bin/weir-lab",
+    "usr/share/bash-completion/completions/weir-lab",
+    "usr/share/doc/weir-lab/NOTICE",
+    "usr/share/doc/weir-lab/changelog.Debian.gz",
+    "usr/share/doc/weir-lab/changelog.gz",
+    "usr/share/doc/weir-lab/copyright",
+    "usr/share/fish/vendor_completions.d/weir-lab.fish",
+    "usr/share/man/man1/weir-bench-run.1.gz",
+    "usr/share/man/man1/weir-bench.1.gz",
+    "usr/share/man/man1/weir-lab.1.gz",
+    "usr/share/man/man1/weir-tune-watch.1.gz",
+    "usr/share/man/man1/weir-tune.1.gz",
+    "usr/share/zsh/vendor-completions/_weir-lab",
+];
+
+#[test]
+fn the_lab_is_a_package_of_its_own_that_weir_runs_when_it_is_installed() -> Result<()> {
+    let root = Root::new()?;
+    let package = package()?;
+    root.dpkg(&["--install", &package.first])?;
+    // Not confined to the root: the program runs on this machine, with an empty PATH.
+    let bench = || {
+        let mut command = Command::new(root.path("usr/bin/weir"));
+        command.args(["bench", "list"]).env("PATH", "/nowhere");
+        tools::run_any(&mut command)
+    };
+    let (said, _) = bench()?;
+    ensure!(said.contains("Debian package weir-lab"), "{said}");
+    // No file is in both packages, or dpkg would refuse.
+    root.dpkg(&["--install", &package.lab])?;
+    for file in LAB_FILES {
+        let about = fs::metadata(root.path(file)).with_context(|| (*file).to_owned())?;
+        ensure!(about.len() > 0, "{file} is empty");
+    }
+    ensure!(root.dpkg(&["--verify", "weir-lab"])?.is_empty());
+    let (said, is_done) = bench()?;
+    ensure!(is_done && said.contains("pgbouncer"), "{said}");
+    root.dpkg(&["--purge", "weir-lab"])?;
+    let files = root.files()?;
+    let left: Vec<_> = files
+        .iter()
+        .filter(|file| file.contains("weir-lab"))
+        .collect();
+    ensure!(left.is_empty(), "left behind: {left:?}");
     Ok(())
 }
 
@@ -215,10 +264,11 @@ fn bash_completes_commands_and_flags() -> Result<()> {
     Ok(())
 }
 
-/// Two versions of the package, built once for all tests of this file.
+/// Two versions of the package weir, and one of weir-lab, built once for all tests of this file.
 struct Package {
     first: String,
     second: String,
+    lab: String,
 }
 
 fn package() -> Result<&'static Package> {
@@ -241,20 +291,28 @@ fn build() -> Result<Package> {
             .env("DEB_VERSION", "98-1")
             .env("DEB_FAST", "1"),
     )?;
-    let first = only_package(at)?;
+    let first = only_package(at, "weir_")?;
+    let lab = only_package(at, "weir-lab_")?;
     let second = at.join("second.deb");
     repack(&first, &at.join("second"), &second)?;
     Ok(Package {
         first: first.to_string_lossy().into_owned(),
         second: second.to_string_lossy().into_owned(),
+        lab: lab.to_string_lossy().into_owned(),
     })
 }
 
-fn only_package(directory: &Path) -> Result<PathBuf> {
-    let mut found = fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.path()));
-    let package = found.next().context("scripts/deb.sh has built nothing")??;
-    ensure!(found.next().is_none(), "more than one package");
-    Ok(package)
+/// Returns the one package whose file name begins with `prefix`.
+fn only_package(directory: &Path, prefix: &str) -> Result<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(prefix) {
+            found.push(entry.path());
+        }
+    }
+    ensure!(found.len() == 1, "packages {prefix}: {found:?}");
+    found.pop().context("scripts/deb.sh has built nothing")
 }
 
 /// Repacks the package as version 99-1 with other defaults.
