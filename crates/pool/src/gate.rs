@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::atomic::AtomicU32;
 use crate::atomic::AtomicU64;
 use crate::atomic::Ordering::SeqCst;
+use crate::moment::HostId;
 use crate::moment::Moment;
 use crate::quota::Quota;
 use crate::random::Random;
@@ -24,6 +25,7 @@ pub const PROBES_MAX: usize = 4;
 /// pool; a wrong password concerns only its pool.
 #[derive(Debug)]
 pub struct HostGate {
+    host: HostId,
     logins: Quota,
     /// No login starts before this moment; 0 = no pause.
     until: AtomicU64,
@@ -45,11 +47,12 @@ pub(crate) enum GateShut {
 }
 
 impl HostGate {
-    /// A gate that admits `logins_max` concurrent logins; 0 = unlimited.
+    /// The gate of a host, which admits `logins_max` concurrent logins; 0 = unlimited.
     #[must_use]
-    pub const fn new(logins_max: usize) -> Self {
+    pub const fn new(host: HostId, logins_max: usize) -> Self {
         let logins = Quota::new(logins_max);
         Self {
+            host,
             logins,
             until: AtomicU64::new(0),
             failures: AtomicU32::new(0),
@@ -57,6 +60,18 @@ impl HostGate {
             pause: AtomicU64::new(0),
             answered_at: AtomicU64::new(0),
         }
+    }
+
+    /// The host that the gate belongs to.
+    #[must_use]
+    pub const fn host(&self) -> HostId {
+        self.host
+    }
+
+    /// The maximum number of concurrent logins; 0 = unlimited.
+    #[must_use]
+    pub fn logins_max(&self) -> usize {
+        self.logins.max()
     }
 
     /// Changes the cap (reload); 0 = unlimited.
@@ -175,7 +190,8 @@ impl HostGate {
         if busy { Err(GateShut::Busy) } else { Ok(()) }
     }
 
-    fn is_failing(&self) -> bool {
+    /// True if the last login failed.
+    pub(crate) fn is_failing(&self) -> bool {
         self.failures.load(SeqCst) > 0
     }
 }
@@ -183,7 +199,7 @@ impl HostGate {
 /// A login in progress. Ends with the login, whatever its outcome.
 #[derive(Debug)]
 #[must_use]
-pub struct Connecting {
+pub(crate) struct Connecting {
     gate: Option<Arc<HostGate>>,
 }
 
@@ -208,7 +224,7 @@ mod tests {
 
     #[test]
     fn while_logins_fail_the_next_one_waits_a_pause_after_the_one_before_began() {
-        let gate = Arc::new(HostGate::new(4));
+        let gate = Arc::new(HostGate::new(HostId(1), 4));
         let longest = Duration::from_secs(15);
         gate.failed(Moment(1), Moment(2), longest, &mut Random::new(1));
         let reopens = gate.closed_until().unwrap();

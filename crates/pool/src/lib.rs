@@ -26,6 +26,8 @@
 //!   the user limit. The places are taken by compare-and-swap, all or none. The permit travels with the server.
 //! - **The longest waiter is served first.** Within a lane the queue ensures it. Across lanes, a free server goes to
 //!   another lane's waiter if that waiter is older by more than [`FAIRNESS_GRACE`].
+//! - **A login counts at the host that it tries.** A pool may have several hosts ([`Alternatives`]); a failed login goes
+//!   on to the next one ([`Shard::next_host`]).
 //! - **A client may want a fresh server** ([`Want::Fresh`]). If the limits leave no room for one, the first used server
 //!   that is free when it is such a client's turn is closed in its place.
 //! - **A client may keep a free server** while no client waits on any lane ([`Shard::keep`]). [`Action::Reclaim`] takes
@@ -43,7 +45,8 @@
 //!
 //! let policy = Arc::new(Policy { size: 1, ..Policy::default() });
 //! let (database, user) = (Arc::new(Quota::new(0)), Arc::new(Quota::new(0)));
-//! let shared = Arc::new(Shared::new(&policy, 1, database, user, Arc::new(HostGate::new(8))));
+//! let hosts = Alternatives::in_order([Arc::new(HostGate::new(HostId(0), 8))]);
+//! let shared = Arc::new(Shared::new(&policy, 1, database, user, hosts));
 //! let mut shard = Shard::new(shared, policy, 0, 42);
 //! let now = Moment(1);
 //!
@@ -65,6 +68,7 @@
 //! on every shard.
 
 mod action;
+mod alternatives;
 mod atomic;
 mod gate;
 mod line;
@@ -87,11 +91,12 @@ pub use action::FailureKind;
 pub use action::Scope;
 pub use action::Ticket;
 pub use action::WaitError;
-pub use gate::Connecting;
+pub use alternatives::Alternatives;
 pub use gate::HostGate;
 pub use gate::LOGIN_BACKOFF_MIN;
 pub use gate::PROBES_MAX;
 pub use moment::ClientId;
+pub use moment::HostId;
 pub use moment::Moment;
 pub use moment::ServerId;
 pub use policy::Policy;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::action::Action;
-use crate::gate::Connecting;
+use crate::alternatives::Alternatives;
+use crate::alternatives::Login;
 use crate::line::Line;
 use crate::moment::Moment;
 use crate::moment::ServerId;
@@ -84,6 +85,8 @@ pub const SURPLUS_SPACING: Duration = Duration::from_millis(500);
 pub struct Shard {
     shared: Arc<Shared>,
     policy: Arc<Policy>,
+    /// Hosts for new servers, read with the policy.
+    hosts: Arc<Alternatives>,
     lane: usize,
     random: Random,
     servers: HashMap<ServerId, Entry, BuildHasherDefault<IdHasher>>,
@@ -148,7 +151,7 @@ struct Entry {
 enum State {
     Active,
     Closing,
-    Connecting(Connecting),
+    Connecting(Box<Login>),
     Idle,
     /// Free, but left with its client while no client waits.
     Kept,
@@ -163,6 +166,7 @@ impl Shard {
     pub fn new(shared: Arc<Shared>, policy: Arc<Policy>, lane: usize, seed: u64) -> Self {
         debug_assert!(lane < shared.lanes(), "the lane exists");
         Self {
+            hosts: shared.hosts(),
             shared,
             policy,
             lane,

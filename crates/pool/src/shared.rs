@@ -18,8 +18,10 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
+use std::sync::RwLock;
 use std::time::Duration;
 
+use crate::alternatives::Alternatives;
 use crate::atomic::AtomicBool;
 use crate::atomic::AtomicU64;
 use crate::atomic::AtomicUsize;
@@ -88,7 +90,8 @@ pub struct Shared {
     seats: Quota,
     /// Number of servers above which the rest are surplus; 0 = none is.
     enough: AtomicUsize,
-    pub(crate) host: Arc<HostGate>,
+    /// Hosts of the pool. A lane uses the list that it last read, with its policy.
+    hosts: RwLock<Arc<Alternatives>>,
     /// Servers whose login is complete.
     connected: AtomicUsize,
     /// Servers between two lanes.
@@ -132,7 +135,7 @@ impl Shared {
         lanes: usize,
         database: Arc<Quota>,
         user: Arc<Quota>,
-        host: Arc<HostGate>,
+        hosts: Alternatives,
     ) -> Self {
         Self {
             lanes: (0..lanes).map(|_| Lane::new()).collect(),
@@ -141,7 +144,7 @@ impl Shared {
             user,
             seats: Quota::new(0),
             enough: AtomicUsize::new(0),
-            host,
+            hosts: RwLock::new(Arc::new(hosts)),
             connected: AtomicUsize::new(0),
             in_transit: AtomicUsize::new(0),
             staying: AtomicUsize::new(0),
@@ -190,7 +193,9 @@ impl Shared {
         if !is_paused && self.is_paused() {
             self.failing_until.store(0, SeqCst);
             self.rejected_until.store(0, SeqCst);
-            self.host.succeeded();
+            for gate in self.hosts().gates() {
+                gate.succeeded();
+            }
         }
         self.is_paused.store(is_paused, SeqCst);
     }
@@ -528,13 +533,43 @@ impl Shared {
         self.deferred.load(SeqCst) && self.deferred.swap(false, SeqCst)
     }
 
-    // === logins ===
+    // === hosts ===
 
-    /// Moment until which no login to the host starts; None if the last login succeeded.
+    /// Replaces the hosts of the pool (reload); does nothing if they are the same. Failures at the hosts before say
+    /// nothing of others: clients wait again. Lanes use the new hosts after [`set_policy`], which the engine calls
+    /// together with whatever else changes for their servers.
+    ///
+    /// [`set_policy`]: crate::Shard::set_policy
+    pub fn set_hosts(&self, hosts: Alternatives) {
+        let mut current = self.hosts.write().unwrap_or_else(PoisonError::into_inner);
+        if current.equals(&hosts) {
+            return;
+        }
+        *current = Arc::new(hosts);
+        self.unreachable_at.store(0, SeqCst);
+        self.failing_until.store(0, SeqCst);
+        self.rejected_until.store(0, SeqCst);
+    }
+
+    /// The hosts of the pool.
+    #[must_use]
+    pub fn hosts(&self) -> Arc<Alternatives> {
+        let hosts = self.hosts.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&hosts)
+    }
+
+    /// Moment until which no login to any host starts; None if the last login to one of them succeeded.
     #[must_use]
     pub fn host_closed_until(&self) -> Option<Moment> {
-        self.host.closed_until()
+        let hosts = self.hosts();
+        let mut earliest = Moment::NEVER;
+        for gate in hosts.gates() {
+            earliest = earliest.min(gate.closed_until()?);
+        }
+        Some(earliest)
     }
+
+    // === logins ===
 
     /// True if new clients fail fast: a login failed, and no server is left to wait for.
     pub(crate) fn is_failing(&self, now: Moment) -> bool {
@@ -545,7 +580,8 @@ impl Shared {
     /// wait again then. A login that was rejected for good (a password, a missing database) still counts.
     fn is_host_back(&self) -> bool {
         let at = self.unreachable_at.load(SeqCst);
-        at != 0 && self.host.has_answered_since(Moment(at))
+        let has_answered = |gate: &Arc<HostGate>| gate.has_answered_since(Moment(at));
+        at != 0 && self.hosts().gates().iter().any(has_answered)
     }
 
     pub(crate) fn rejected_until(&self) -> Moment {
@@ -556,9 +592,9 @@ impl Shared {
         self.obsolete_before.fetch_max(before.0, SeqCst);
     }
 
-    /// Records that the host answered a login with "not now": clients wait again.
-    pub(crate) fn host_is_back(&self, now: Moment) {
-        self.host.answered(now);
+    /// Records that a host answered a login with "not now": clients wait again.
+    pub(crate) fn host_is_back(&self, gate: &HostGate, now: Moment) {
+        gate.answered(now);
         if self.unreachable_at.swap(0, SeqCst) != 0 {
             self.failing_until.store(0, SeqCst);
         }
@@ -583,7 +619,7 @@ impl Shared {
         self.rejected_until.store(until.0, SeqCst);
     }
 
-    /// Records a successful login. The flag is true if that ends a pause that other shards are waiting out.
+    /// Records a login that was not rejected. The flag is true if that ends a pause that other shards are waiting out.
     pub(crate) fn login_succeeded(self: &Arc<Self>, started: Moment) -> (Connected, bool) {
         self.failing_until.store(0, SeqCst);
         let was_rejected = self.rejected_until.swap(0, SeqCst) != 0;
@@ -594,7 +630,7 @@ impl Shared {
                 shared: Arc::clone(self),
                 started,
             },
-            self.host.succeeded() || was_rejected,
+            was_rejected,
         )
     }
 

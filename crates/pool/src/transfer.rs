@@ -1,6 +1,7 @@
 //! Values that pass between a lane and its engine: permission to connect, and servers in transfer to other lanes.
 
-use crate::gate::Connecting;
+use crate::alternatives::Login;
+use crate::moment::HostId;
 use crate::moment::Moment;
 use crate::shared::Connected;
 use crate::shared::Delivery;
@@ -15,8 +16,16 @@ use crate::want::Users;
 #[must_use]
 pub struct ConnectToken {
     pub(crate) permit: Permit,
-    pub(crate) login: Connecting,
+    pub(crate) login: Box<Login>,
     pub(crate) started: Moment,
+}
+
+impl ConnectToken {
+    /// The host to connect to.
+    #[must_use]
+    pub fn host(&self) -> HostId {
+        self.login.gate().host()
+    }
 }
 
 /// A server in transfer from one lane to another. Goes to `adopt`, or to `lost` if it cannot arrive.

@@ -19,10 +19,12 @@ use shuttle::sync::mpsc::Receiver;
 use shuttle::sync::mpsc::Sender;
 use shuttle::sync::mpsc::channel;
 use weir_pool::Action;
+use weir_pool::Alternatives;
 use weir_pool::Checkin;
 use weir_pool::Checkout;
 use weir_pool::ClientId;
 use weir_pool::HostGate;
+use weir_pool::HostId;
 use weir_pool::Moment;
 use weir_pool::Policy;
 use weir_pool::Quota;
@@ -263,8 +265,17 @@ fn run(setup: Setup) {
         ..Policy::default()
     });
     let database = Arc::new(Quota::new(setup.database_max));
-    let (user, host) = (Arc::new(Quota::new(0)), Arc::new(HostGate::new(0)));
-    let shared = Arc::new(Shared::new(&policy, setup.lanes, database, user, host));
+    let (user, host) = (
+        Arc::new(Quota::new(0)),
+        Arc::new(HostGate::new(HostId(1), 0)),
+    );
+    let shared = Arc::new(Shared::new(
+        &policy,
+        setup.lanes,
+        database,
+        user,
+        Alternatives::in_order([host]),
+    ));
     shared.set_limit(setup.seats);
     let open = Arc::new(AtomicUsize::new(0));
     let (others, inboxes): (Vec<_>, Vec<_>) = (0..setup.lanes).map(|_| channel()).unzip();

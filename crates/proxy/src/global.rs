@@ -70,7 +70,6 @@ pub(crate) struct GlobalPool {
     pub(crate) purpose: Purpose,
     pub(crate) shared: Arc<Shared>,
     pub(crate) settings: RwLock<Arc<PoolSettings>>,
-    pub(crate) next_host: AtomicUsize,
     /// Error of the last login to the server that failed for good.
     pub(crate) last_error: Mutex<Option<LastError>>,
     pub(crate) postponed: Mutex<Option<Postponed>>,
@@ -206,7 +205,7 @@ pub(crate) struct Global {
     ids: AtomicU64,
     /// Number of client transactions that have changed roles or defaults of sessions.
     pub(crate) role_changes: AtomicU64,
-    hosts: Hosts,
+    pub(crate) hosts: Hosts,
     pools: Mutex<HashMap<PoolName, Arc<GlobalPool>>>,
     /// Clients by process number. Peers leave few numbers, so several clients may share one.
     cancellable: Mutex<HashMap<u32, Vec<Cancellable>>>,
@@ -237,11 +236,11 @@ impl Global {
             resolver: Resolver::default(),
             commands,
             monitors: Mutex::default(),
+            hosts: Hosts::new(logins_max(&settled.settings)),
             settled: RwLock::new(Arc::new(settled)),
             ids: AtomicU64::new(1),
             broken: Arc::default(),
             role_changes: AtomicU64::new(0),
-            hosts: Hosts::default(),
             pools: Mutex::default(),
             cancellable: Mutex::default(),
             workers: Workers::new(lanes),
@@ -267,17 +266,18 @@ impl Global {
         self.limits
             .greeters
             .set_max(clients_max.saturating_add(GREETERS_MAX));
-        let logins_max = usize::try_from(global.server_connect_concurrency).unwrap_or(usize::MAX);
-        self.hosts.set_logins_max(logins_max);
+        self.hosts.set_logins_max(logins_max(&settled.settings));
         for pool in lock(&self.pools).values() {
             pool.keep_proofs_of(&settled.users);
             if let Some(new) = settled.settings.pool(&pool.database, &pool.user) {
                 let new = pool.purpose.apply(new, &pool.user);
                 self.quotas_of(&new);
+                let hosts = self.hosts.alternatives(&new);
                 *pool
                     .settings
                     .write()
                     .unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+                pool.shared.set_hosts(hosts);
                 self.settle_sizing(pool);
             }
         }
@@ -426,12 +426,9 @@ impl Global {
         let database_state =
             of_database.map_or_else(Arc::default, |(_, pool)| Arc::clone(&pool.database_state));
         let (database, user) = self.quotas_of(&settings);
-        let logins_max = settled.settings.global.server_connect_concurrency;
-        let logins_max = usize::try_from(logins_max).unwrap_or(usize::MAX);
-        let host = self.hosts.id_of(&settings);
-        let gate = self.hosts.gate(host, logins_max);
+        let hosts = self.hosts.alternatives(&settings);
         let policy = policy(&settings, &settled.settings);
-        let shared = Arc::new(Shared::new(&policy, self.lanes(), database, user, gate));
+        let shared = Arc::new(Shared::new(&policy, self.lanes(), database, user, hosts));
         shared.set_paused(orders::is_paused(&lock(&self.halting.halts), &name.0));
         let pool = Arc::new(GlobalPool {
             database: Arc::clone(&name.0),
@@ -439,7 +436,6 @@ impl Global {
             purpose,
             shared,
             settings: RwLock::new(Arc::new(settings)),
-            next_host: AtomicUsize::new(0),
             last_error: Mutex::default(),
             postponed: Mutex::default(),
             standing: Mutex::default(),
@@ -689,6 +685,11 @@ pub(crate) fn source(remote: &weir_stats::Endpoint, uid: Option<u32>) -> Source 
         Ok(address) => Source::from_ip(address),
         Err(_) => Source::Unix(uid.unwrap_or(u32::MAX)),
     }
+}
+
+/// Returns the maximum number of simultaneous logins at a host.
+fn logins_max(settings: &Settings) -> usize {
+    usize::try_from(settings.global.server_connect_concurrency).unwrap_or(usize::MAX)
 }
 
 /// Returns the rules of `auth_failures_per_minute` and `auth_failure_delay`.

@@ -2,96 +2,140 @@
 //! spell it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use weir_advisor::controller::Turns;
-use weir_config::{HostAddr, PoolSettings};
-use weir_pool::HostGate;
+use weir_config::{HostAddr, LoadBalanceHosts, PoolSettings};
+pub(crate) use weir_pool::HostId;
+use weir_pool::{Alternatives, HostGate};
 
 use crate::global::lock;
 
-/// Number of a host in this process, in order of first use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct HostId(usize);
-
-/// Identity of a host: its addresses and port. PgBouncer's `host=a,b` is one host with two addresses; their order does
-/// not matter.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Ways {
-    addresses: Vec<HostAddr>,
+/// Identity of a host. Only [`Hosts::id_of`] turns it into a [`HostId`].
+///
+/// - A name counts without its case and without the dot of the root, as DNS compares names. A name and its address are
+///   two hosts: which addresses a name has is known only when it is resolved, and may change.
+/// - An address counts by value (`::1` and `0:0:0:0:0:0:0:1` are one).
+/// - A unix socket counts by the path of its directory, or by its abstract name.
+/// - The port belongs to all of them: it is a part of a socket's file name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Identity {
+    /// None if the configuration names neither a host nor a directory for sockets.
+    address: Option<HostAddr>,
     port: u16,
 }
 
-impl Ways {
-    fn of(pool: &PoolSettings) -> Self {
-        let mut addresses: Vec<_> = pool.hosts.iter().map(canonical).collect();
-        addresses.sort_unstable();
-        addresses.dedup();
-        Self {
-            addresses,
-            port: pool.port,
-        }
+impl Identity {
+    fn of(address: Option<&HostAddr>, port: u16) -> Self {
+        let address = address.map(|address| match address {
+            HostAddr::Name(name) => HostAddr::Name(canonical_name(name)),
+            same => same.clone(),
+        });
+        Self { address, port }
     }
 }
 
-/// Returns the canonical form of an address. DNS ignores case, and a name may end with the dot of its root.
-fn canonical(address: &HostAddr) -> HostAddr {
-    match address {
-        HostAddr::Name(name) => {
-            let name = name.trim_end_matches('.');
-            HostAddr::Name(name.to_ascii_lowercase())
-        }
-        same => same.clone(),
-    }
+/// Returns the form of a host name by which names are compared.
+pub(crate) fn canonical_name(name: &str) -> String {
+    name.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// State shared by all pools of a host.
-#[derive(Debug, Default)]
+/// State shared by all pools with servers on one host.
+#[derive(Debug, Clone)]
 struct Host {
-    /// Limit on simultaneous logins; made with the first pool.
-    gate: OnceLock<Arc<HostGate>>,
+    /// Limit on simultaneous logins.
+    gate: Arc<HostGate>,
     /// Token of the pool that may try another size.
     turns: Arc<Mutex<Turns>>,
 }
 
-/// All hosts of the process. Entries are never removed: a configuration names few hosts.
 #[derive(Debug, Default)]
+struct Known {
+    hosts: Vec<Host>,
+    ids: HashMap<Identity, HostId>,
+}
+
+/// All hosts of the process. Entries are never removed, since a configuration names few hosts; so a [`HostId`] needs no
+/// generation.
+#[derive(Debug)]
 pub(crate) struct Hosts {
-    ids: Mutex<HashMap<Ways, HostId>>,
-    shared: Mutex<HashMap<HostId, Host>>,
+    known: RwLock<Known>,
+    /// Maximum number of simultaneous logins at each host.
+    logins_max: Mutex<usize>,
 }
 
 impl Hosts {
-    /// Returns the host of a pool; a new host gets the next number.
-    pub(crate) fn id_of(&self, pool: &PoolSettings) -> HostId {
-        let mut ids = lock(&self.ids);
-        let next = HostId(ids.len());
-        *ids.entry(Ways::of(pool)).or_insert(next)
+    /// Makes the table of hosts that each allow `logins_max` simultaneous logins.
+    pub(crate) fn new(logins_max: usize) -> Self {
+        Self {
+            known: RwLock::default(),
+            logins_max: Mutex::new(logins_max),
+        }
     }
 
-    /// Returns the limit on logins to a host. A new one allows `logins_max` at once, 0 = unlimited.
-    pub(crate) fn gate(&self, id: HostId, logins_max: usize) -> Arc<HostGate> {
-        let mut shared = lock(&self.shared);
-        let host = shared.entry(id).or_default();
-        let gate = host
-            .gate
-            .get_or_init(|| Arc::new(HostGate::new(logins_max)));
-        Arc::clone(gate)
+    /// Returns the host with this address and port; a new host gets the next number.
+    pub(crate) fn id_of(&self, address: Option<&HostAddr>, port: u16) -> HostId {
+        let identity = Identity::of(address, port);
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(id) = known.ids.get(&identity) {
+            return *id;
+        }
+        drop(known);
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let Known { hosts, ids } = &mut *known;
+        *ids.entry(identity).or_insert_with(|| {
+            let id = HostId(u32::try_from(hosts.len()).unwrap_or(u32::MAX));
+            hosts.push(Host {
+                gate: Arc::new(HostGate::new(id, *lock(&self.logins_max))),
+                turns: Arc::default(),
+            });
+            id
+        })
     }
 
-    /// Returns the token with which one pool of a host at a time tries another size.
-    pub(crate) fn turns(&self, id: HostId) -> Arc<Mutex<Turns>> {
-        let mut shared = lock(&self.shared);
-        Arc::clone(&shared.entry(id).or_default().turns)
+    /// Returns the hosts of a pool, in the order in which they are configured.
+    fn ids_of(&self, pool: &PoolSettings) -> Vec<HostId> {
+        if pool.hosts.is_empty() {
+            return vec![self.id_of(None, pool.port)];
+        }
+        let addresses = pool.hosts.iter();
+        addresses
+            .map(|address| self.id_of(Some(address), pool.port))
+            .collect()
+    }
+
+    /// Returns the hosts of a pool as its logins try them.
+    pub(crate) fn alternatives(&self, pool: &PoolSettings) -> Alternatives {
+        let hosts = self.get(&self.ids_of(pool)).into_iter();
+        let gates = hosts.map(|host| host.gate);
+        match pool.load_balance_hosts {
+            LoadBalanceHosts::Disable => Alternatives::in_order(gates),
+            LoadBalanceHosts::RoundRobin => Alternatives::in_turn(gates),
+        }
+    }
+
+    /// Returns the tokens without which a pool tries no other size, one for each of its hosts, in the order of their
+    /// numbers.
+    pub(crate) fn turns(&self, pool: &PoolSettings) -> Vec<Arc<Mutex<Turns>>> {
+        let mut ids = self.ids_of(pool);
+        ids.sort_unstable();
+        ids.dedup();
+        self.get(&ids).into_iter().map(|host| host.turns).collect()
+    }
+
+    fn get(&self, ids: &[HostId]) -> Vec<Host> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let place = |HostId(number): &HostId| usize::try_from(*number).unwrap_or(usize::MAX);
+        let hosts = ids.iter().filter_map(|id| known.hosts.get(place(id)));
+        hosts.cloned().collect()
     }
 
     /// Sets the maximum number of simultaneous logins for every host.
     pub(crate) fn set_logins_max(&self, logins_max: usize) {
-        for gate in lock(&self.shared)
-            .values()
-            .filter_map(|host| host.gate.get())
-        {
-            gate.set_logins_max(logins_max);
+        *lock(&self.logins_max) = logins_max;
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        for host in &known.hosts {
+            host.gate.set_logins_max(logins_max);
         }
     }
 }
@@ -101,32 +145,49 @@ mod tests {
     use super::*;
 
     const DATABASES: &str = "[databases]\none = host=a.example,10.0.0.1 port=5433\n\
-        two = host=10.0.0.1,A.Example.,10.0.0.1 port=5433\n\
+        two = host=10.0.0.1,A.Example. port=5433\n\
         three = host=a.example,10.0.0.1 port=5434\nfour = host=a.example port=5433\n\
+        five = host=/run/a,::1\nsix = host=@a,0:0:0:0:0:0:0:1,/run/a load_balance_hosts=disable\n\
         [pgbouncer]\nlisten_addr = 127.0.0.1\nauth_type = trust\nauth_file = users\n";
 
-    fn pools() -> Vec<PoolSettings> {
+    fn pool(name: &str) -> PoolSettings {
         let mut read = |_: &std::path::Path| Ok(DATABASES.to_owned());
         let loaded = weir_config::load("weir.ini".as_ref(), &mut read, std::iter::empty());
-        let settings = loaded.unwrap().settings;
-        let names = ["one", "two", "three", "four"].iter();
-        names
-            .map(|name| settings.pool(name, "ann").unwrap())
-            .collect()
+        loaded.unwrap().settings.pool(name, "ann").unwrap()
     }
 
     #[test]
-    fn databases_that_name_the_same_hosts_in_another_order_have_one_limiter() {
-        let hosts = Hosts::default();
-        let ids: Vec<_> = pools().iter().map(|pool| hosts.id_of(pool)).collect();
-        let gates: Vec<_> = ids.iter().map(|id| hosts.gate(*id, 2)).collect();
-        assert!(Arc::ptr_eq(&gates[0], &gates[1]));
-        assert!(Arc::ptr_eq(&hosts.turns(ids[0]), &hosts.turns(ids[1])));
-        for (one, other) in [(0, 2), (0, 3), (2, 3)] {
-            assert_ne!(ids[one], ids[other]);
-            assert!(!Arc::ptr_eq(&gates[one], &gates[other]));
-            let (one, other) = (hosts.turns(ids[one]), hosts.turns(ids[other]));
-            assert!(!Arc::ptr_eq(&one, &other));
+    fn databases_that_name_the_same_hosts_have_the_same_limiters() {
+        let hosts = Hosts::new(2);
+        let ids = |name| hosts.ids_of(&pool(name));
+        let [one, two] = ids("one")[..] else { panic!() };
+        assert_eq!(ids("two"), [two, one], "in another order and spelling");
+        assert_eq!(ids("four"), [one], "alone");
+        let [three, _] = ids("three")[..] else {
+            panic!()
+        };
+        assert_ne!(one, three, "another port");
+        let [directory, address] = ids("five")[..] else {
+            panic!()
+        };
+        assert_eq!(ids("six")[1..], [address, directory]);
+        let turns = |name| hosts.turns(&pool(name));
+        let is_same = |(one, other): (&Arc<_>, &Arc<_>)| Arc::ptr_eq(one, other);
+        assert!(turns("one").iter().zip(&turns("two")).all(is_same));
+        assert!(Arc::ptr_eq(&turns("four")[0], &turns("one")[0]));
+    }
+
+    #[test]
+    fn a_limit_per_host_follows_a_reload() {
+        let hosts = Hosts::new(2);
+        let gates = |name| {
+            let known = hosts.get(&hosts.ids_of(&pool(name)));
+            known.into_iter().map(|host| host.gate).collect::<Vec<_>>()
+        };
+        let before = gates("one");
+        hosts.set_logins_max(7);
+        for gate in before.iter().chain(&gates("three")) {
+            assert_eq!(gate.logins_max(), 7);
         }
     }
 }

@@ -60,13 +60,14 @@ pub(crate) struct Sizing {
     lanes: Box<[Mutex<Figures>]>,
     /// Time after which a transaction counts as pinned, in microseconds.
     pin_after_us: AtomicU64,
-    turns: Arc<Mutex<Turns>>,
     pilot: Mutex<Pilot>,
 }
 
 #[derive(Debug)]
 struct Pilot {
     controller: Controller,
+    /// Tokens of the pool's hosts, in the order in which every pool asks for them.
+    turns: Vec<Arc<Mutex<Turns>>>,
     ticked_at: Moment,
     wants_turn: Option<f64>,
     /// End of the pause after a reload, during which no other size is tried.
@@ -103,7 +104,7 @@ impl Sizing {
         settings: &PoolSettings,
         lanes: usize,
         id: u64,
-        turns: Arc<Mutex<Turns>>,
+        turns: Vec<Arc<Mutex<Turns>>>,
         shared: &Shared,
     ) -> Self {
         let settings = settings_of(settings);
@@ -112,9 +113,9 @@ impl Sizing {
             id,
             lanes: (0..lanes).map(|_| Mutex::default()).collect(),
             pin_after_us: AtomicU64::new(u64::MAX),
-            turns,
             pilot: Mutex::new(Pilot {
                 controller: Controller::new(settings, id),
+                turns,
                 ticked_at: Moment(0),
                 wants_turn: None,
                 still_until: Moment(0),
@@ -123,11 +124,23 @@ impl Sizing {
         }
     }
 
-    /// Applies the settings of a reload. Returns true if waiters have to look again.
-    pub(crate) fn configure(&self, settings: &PoolSettings, now: Moment, shared: &Shared) -> bool {
+    /// Applies the settings of a reload, and the tokens of the hosts that they name. Returns true if waiters have to
+    /// look again.
+    pub(crate) fn configure(
+        &self,
+        settings: &PoolSettings,
+        turns: Vec<Arc<Mutex<Turns>>>,
+        now: Moment,
+        shared: &Shared,
+    ) -> bool {
         let settings = settings_of(settings);
         let mut pilot = lock(&self.pilot);
         pilot.still_until = now.plus(RELOADED);
+        if !are_same(&pilot.turns, &turns) {
+            // A pool that has moved holds up no other pool of its former hosts.
+            ask_for_turn(&pilot.turns, self.id, None, since_start(now));
+            pilot.turns = turns;
+        }
         if settings != *pilot.controller.settings() {
             pilot.controller.configure(settings);
         }
@@ -181,7 +194,7 @@ impl Sizing {
             now: at,
             in_use: few(shared.assigned()),
             stillness: pilot.stillness(now, shared),
-            has_turn: lock(&self.turns).ask(self.id, pilot.wants_turn, at),
+            has_turn: ask_for_turn(&pilot.turns, self.id, pilot.wants_turn, at),
             ..Observation::default()
         };
         for lane in &self.lanes {
@@ -266,6 +279,22 @@ impl Pilot {
             }
         }
     }
+}
+
+/// Requests the tokens of all hosts of a pool, or gives them up (`worth` is `None`). True if the pool has them all. All
+/// pools ask in the same order, so two pools never wait for each other.
+fn ask_for_turn(turns: &[Arc<Mutex<Turns>>], pool: u64, worth: Option<f64>, at: Duration) -> bool {
+    let mut has_all = worth.is_some();
+    for turns in turns {
+        let worth = worth.filter(|_| has_all);
+        has_all &= lock(turns).ask(pool, worth, at);
+    }
+    has_all
+}
+
+fn are_same(these: &[Arc<Mutex<Turns>>], those: &[Arc<Mutex<Turns>>]) -> bool {
+    let mut pairs = these.iter().zip(those);
+    these.len() == those.len() && pairs.all(|(this, that)| Arc::ptr_eq(this, that))
 }
 
 /// Derives the controller's settings from the options.

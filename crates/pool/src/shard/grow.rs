@@ -1,12 +1,16 @@
 //! New servers: which lane may open one, and the effects of a login's success or failure.
 
+use std::sync::Arc;
+
 use crate::action::Action;
 use crate::action::Checkin;
 use crate::action::FailureKind;
 use crate::action::Scope;
 use crate::action::WaitError;
 use crate::gate::GateShut;
+use crate::gate::HostGate;
 use crate::gate::PROBES_MAX;
+use crate::moment::HostId;
 use crate::moment::Moment;
 use crate::moment::ServerId;
 use crate::shard::EVICT_RETRY;
@@ -35,6 +39,12 @@ enum Block {
     Gate,
     Limit(Refusal),
     Until(Moment),
+}
+
+/// Host at which a login was tried last, and since when.
+struct Tried {
+    gate: Arc<HostGate>,
+    since: Moment,
 }
 
 impl Shard {
@@ -74,18 +84,25 @@ impl Shard {
             login,
             started,
         } = token;
+        let tried = Tried {
+            gate: Arc::clone(login.gate()),
+            since: login.since,
+        };
         self.wake |= login.release();
-        self.after_failure(started, now, kind, permit);
+        self.after_failure(Some(tried), started, now, kind, permit);
     }
 
     /// Completes a login; the server is then placed as by a check-in.
     pub fn connected(&mut self, now: Moment, server: ServerId) -> Checkin {
         self.see(now);
-        self.end_login(server);
+        let tried = self.end_login(server);
         if let Some(entry) = self.servers.get_mut(&server) {
             let (alive, pause_ended) = self.shared.login_succeeded(entry.started);
-            self.shared.host.answered(now);
             self.wake |= pause_ended;
+            if let Some(Tried { gate, .. }) = tried {
+                self.wake |= gate.succeeded();
+                gate.answered(now);
+            }
             entry.alive = Some(alive);
             entry.used_at = now;
             self.next_expiry = self.next_expiry.min(entry.expires);
@@ -98,10 +115,32 @@ impl Shard {
     /// Records that the login failed and the server is gone, also if it was closed during its login.
     pub fn connect_failed(&mut self, now: Moment, server: ServerId, kind: FailureKind) {
         self.see(now);
-        self.end_login(server);
+        let tried = self.end_login(server);
         if let Some(entry) = self.servers.remove(&server) {
-            self.after_failure(entry.started, now, kind, entry.permit);
+            self.after_failure(tried, entry.started, now, kind, entry.permit);
         }
+    }
+
+    /// Goes on to the pool's next host, because the login failed at the one before. Returns the host to connect to;
+    /// None if no host is left that may behave differently and admits a login: then call `connect_failed`.
+    pub fn next_host(
+        &mut self,
+        now: Moment,
+        server: ServerId,
+        kind: FailureKind,
+    ) -> Option<HostId> {
+        self.see(now);
+        if matches!(kind, FailureKind::Local | FailureKind::Rejected) {
+            return None;
+        }
+        let State::Connecting(login) = &mut self.servers.get_mut(&server)?.state else {
+            return None;
+        };
+        let before = login.advance(now)?;
+        let next = login.gate().host();
+        self.host_failed(before.gate(), before.since, now, kind);
+        self.wake |= before.release();
+        Some(next)
     }
 
     /// Records that the server connection is gone, in whatever state it was.
@@ -194,7 +233,7 @@ impl Shard {
         if self.may_log_in(now).is_err() {
             return false;
         }
-        let shared = std::sync::Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.shared);
         match shared.reserve_spare(ceiling, &mut self.wake) {
             Ok(permit) => self.connect(now, permit).is_ok(),
             Err(_) => false,
@@ -243,7 +282,7 @@ impl Shard {
         let extra = self.usable_reserve(now);
         self.shared.look(extra).map_err(Block::Limit)?;
         self.yield_to_older()?;
-        let shared = std::sync::Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.shared);
         let permit = shared
             .reserve(extra, &mut self.wake)
             .map_err(Block::Limit)?;
@@ -255,11 +294,11 @@ impl Shard {
         if now < pause {
             return Err(Block::Until(pause));
         }
-        self.shared.host.look(now).map_err(Block::from)
+        self.hosts.look(now).map_err(Block::from)
     }
 
     fn connect(&mut self, now: Moment, permit: Permit) -> Result<(), Block> {
-        match self.shared.host.enter(now) {
+        match self.hosts.enter(now) {
             Ok(login) => {
                 self.tokens += 1;
                 let token = ConnectToken {
@@ -337,21 +376,48 @@ impl Shard {
         }
     }
 
-    /// Ends the login of a server that was connecting; does nothing for others.
-    fn end_login(&mut self, server: ServerId) {
-        let Some(entry) = self.servers.get_mut(&server) else {
-            return;
-        };
+    /// Ends the login of a server that was connecting; does nothing for others. Returns the host that was tried.
+    fn end_login(&mut self, server: ServerId) -> Option<Tried> {
+        let entry = self.servers.get_mut(&server)?;
         if !matches!(entry.state, State::Connecting(_)) {
-            return;
+            return None;
         }
-        if let State::Connecting(login) = std::mem::replace(&mut entry.state, State::Active) {
-            self.wake |= login.release();
-            self.connecting -= 1;
+        let State::Connecting(login) = std::mem::replace(&mut entry.state, State::Active) else {
+            return None;
+        };
+        let tried = Tried {
+            gate: Arc::clone(login.gate()),
+            since: login.since,
+        };
+        self.wake |= login.release();
+        self.connecting -= 1;
+        Some(tried)
+    }
+
+    /// Records a login's failure at its host.
+    fn host_failed(&mut self, gate: &HostGate, since: Moment, now: Moment, kind: FailureKind) {
+        let retry = self.policy.login_retry;
+        if matches!(
+            kind,
+            FailureKind::Refused | FailureKind::Temporary | FailureKind::Timeout
+        ) {
+            gate.failed(since, now, retry, &mut self.random);
+        }
+        match kind {
+            FailureKind::Local | FailureKind::Refused | FailureKind::Timeout => {}
+            FailureKind::Rejected => gate.answered(now),
+            FailureKind::Temporary => self.shared.host_is_back(gate, now),
         }
     }
 
-    fn after_failure(&mut self, started: Moment, now: Moment, kind: FailureKind, permit: Permit) {
+    fn after_failure(
+        &mut self,
+        tried: Option<Tried>,
+        started: Moment,
+        now: Moment,
+        kind: FailureKind,
+        permit: Permit,
+    ) {
         let retry = self.policy.login_retry;
         // No client waits for a server of the minimum, so the next attempt is delayed.
         self.min_at = now.plus(MIN_SIZE_RETRY);
@@ -361,17 +427,8 @@ impl Shard {
         if kind == FailureKind::Rejected {
             self.shared.set_rejected(now.plus(retry));
         }
-        if matches!(
-            kind,
-            FailureKind::Refused | FailureKind::Temporary | FailureKind::Timeout
-        ) {
-            let host = &self.shared.host;
-            host.failed(started, now, retry, &mut self.random);
-        }
-        match kind {
-            FailureKind::Local | FailureKind::Refused | FailureKind::Timeout => {}
-            FailureKind::Rejected => self.shared.host.answered(now),
-            FailureKind::Temporary => self.shared.host_is_back(now),
+        if let Some(Tried { gate, since }) = tried {
+            self.host_failed(&gate, since, now, kind);
         }
         self.wake |= permit.release();
         if self.is_hopeless(started, kind) && self.shared.connected() == 0 {
@@ -388,14 +445,16 @@ impl Shard {
         self.serve_queue(now);
     }
 
-    /// True if waiting does not help. A login that began before the host last answered reflects the host's earlier
-    /// state: while PostgreSQL restarts, older connections are still reset when new ones learn already that it is
-    /// starting up.
+    /// True if waiting does not help, since every host fails. A login that began before a host last answered reflects
+    /// the host's earlier state: while PostgreSQL restarts, older connections are still reset when new ones learn
+    /// already that it is starting up.
     fn is_hopeless(&self, started: Moment, kind: FailureKind) -> bool {
         match kind {
             FailureKind::Local | FailureKind::Temporary => false,
             FailureKind::Refused | FailureKind::Timeout => {
-                !self.shared.host.has_answered_since(started)
+                let fails =
+                    |gate: &Arc<HostGate>| gate.is_failing() && !gate.has_answered_since(started);
+                self.hosts.gates().iter().all(fails)
             }
             FailureKind::Rejected => true,
         }

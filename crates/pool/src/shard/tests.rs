@@ -8,11 +8,14 @@ use crate::CloseReason;
 use crate::FailureKind;
 use crate::HANDOVER_IDLE;
 use crate::HostGate;
+use crate::HostId;
 use crate::Quota;
 use crate::Scope;
 use crate::Serial;
 use crate::WaitError;
 use crate::Want;
+
+mod hosts;
 
 const SECOND: u64 = 1_000_000;
 
@@ -24,13 +27,13 @@ pub(super) struct Pool {
 
 pub(super) fn pool(lanes: usize, policy: Policy) -> Pool {
     let (database, user) = (Arc::new(Quota::new(0)), Arc::new(Quota::new(0)));
-    let host = Arc::new(HostGate::new(4));
+    let host = Arc::new(HostGate::new(HostId(1), 4));
     let shared = Shared::new(
         &policy,
         lanes,
         Arc::clone(&database),
         user,
-        Arc::clone(&host),
+        Alternatives::in_order([Arc::clone(&host)]),
     );
     let (shared, policy) = (Arc::new(shared), Arc::new(policy));
     let new = |lane| Shard::new(Arc::clone(&shared), Arc::clone(&policy), lane, 1);

@@ -58,6 +58,7 @@ impl Shard {
     pub fn set_policy(&mut self, now: Moment, policy: Arc<Policy>) {
         self.see(now);
         self.shared.set_size(policy.size);
+        self.hosts = self.shared.hosts();
         let is_other = policy.limits_assigned != self.policy.limits_assigned;
         self.policy = policy;
         if is_other {

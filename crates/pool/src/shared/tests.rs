@@ -1,6 +1,7 @@
 //! Tests of places: taken in all three limits or in none.
 
 use super::*;
+use crate::HostId;
 
 /// A pool with room for two servers, within these limits of database and user.
 fn pool(database: &Arc<Quota>, user: &Arc<Quota>) -> Arc<Shared> {
@@ -8,9 +9,15 @@ fn pool(database: &Arc<Quota>, user: &Arc<Quota>) -> Arc<Shared> {
         size: 2,
         ..Policy::default()
     };
-    let host = Arc::new(HostGate::new(4));
+    let host = Arc::new(HostGate::new(HostId(1), 4));
     let (database, user) = (Arc::clone(database), Arc::clone(user));
-    Arc::new(Shared::new(&policy, 1, database, user, host))
+    Arc::new(Shared::new(
+        &policy,
+        1,
+        database,
+        user,
+        Alternatives::in_order([host]),
+    ))
 }
 
 /// Two lanes look at the same moment and see room for one more server; one of them is late.

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_pool::Action;
+use weir_pool::Alternatives;
 use weir_pool::Checkin;
 use weir_pool::Checkout;
 use weir_pool::ClientId;
 use weir_pool::FailureKind;
 use weir_pool::HostGate;
+use weir_pool::HostId;
 use weir_pool::Moment;
 use weir_pool::Policy;
 use weir_pool::Quota;
@@ -150,7 +152,7 @@ impl World {
     pub(crate) fn new(setup: Setup) -> Self {
         let database = Arc::new(Quota::new(setup.database_max));
         let user = Arc::new(Quota::new(setup.user_max));
-        let gate = Arc::new(HostGate::new(setup.logins_max));
+        let gate = Arc::new(HostGate::new(HostId(1), setup.logins_max));
         let new_pool = |_| {
             let (database, user) = (Arc::clone(&database), Arc::clone(&user));
             Arc::new(Shared::new(
@@ -158,7 +160,7 @@ impl World {
                 setup.lanes,
                 database,
                 user,
-                Arc::clone(&gate),
+                Alternatives::in_order([Arc::clone(&gate)]),
             ))
         };
         let pools: Vec<_> = (0..setup.pools).map(new_pool).collect();

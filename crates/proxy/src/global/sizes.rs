@@ -13,11 +13,12 @@ impl Global {
     pub(super) fn settle_sizing(&self, pool: &GlobalPool) {
         let settings = pool.settings();
         if let Some(sizing) = pool.sizing.get() {
-            if sizing.configure(&settings, self.clock.now(), &pool.shared) {
+            let turns = self.hosts.turns(&settings);
+            if sizing.configure(&settings, turns, self.clock.now(), &pool.shared) {
                 self.wake_all();
             }
         } else if finds_size(&settings) {
-            let turns = self.hosts.turns(self.hosts.id_of(&settings));
+            let turns = self.hosts.turns(&settings);
             let (lanes, id) = (self.lanes(), self.next_id());
             let sizing = Sizing::new(&settings, lanes, id, turns, &pool.shared);
             // If another thread came first, it has set the same.

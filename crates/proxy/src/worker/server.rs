@@ -1,13 +1,13 @@
 //! Servers: connections to PostgreSQL, from the first attempt to their end.
 
 use std::io::ErrorKind;
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use slotmap::Key as _;
 use weir_auth::kdf::{ScramKeys, derive};
 use weir_auth::scram::Nonce;
-use weir_config::{ChannelBinding, HostAddr, LoadBalanceHosts};
+use weir_config::{ChannelBinding, HostAddr};
 use weir_pool::{ConnectToken, FailureKind, Moment, Serial};
 use weir_session::fault::Fault;
 use weir_session::login::{
@@ -24,6 +24,7 @@ use super::slots::{Phase, Server, Stage, Test, tcp_targets};
 use super::{Missing, Worker};
 use crate::driver::{Driver, Key, Owner, Why};
 use crate::global::{LastError, lock, random, secret_of};
+use crate::hosts::HostId;
 use crate::mailbox::{Asker, Message};
 use crate::moved::Facts;
 use crate::resolve::{Resolved, resolve};
@@ -38,14 +39,10 @@ impl<D: Driver> Worker<D> {
         let Some(pool) = self.pools.must_get_mut(pool_id) else {
             return;
         };
-        let settings = Arc::clone(&pool.settings);
-        let turn = match settings.load_balance_hosts {
-            LoadBalanceHosts::Disable => 0,
-            LoadBalanceHosts::RoundRobin => pool.global.next_host.fetch_add(1, Ordering::Relaxed),
-        };
+        let host = token.host();
         let facts = Facts {
             id: self.global.next_id(),
-            target: Target::Unix(std::path::PathBuf::new(), settings.port),
+            target: Target::Unix(std::path::PathBuf::new(), pool.settings.port),
             local: Endpoint::default(),
             pid: 0,
             key: Box::default(),
@@ -64,64 +61,49 @@ impl<D: Driver> Worker<D> {
         }
         let timeout = self.global.settled().settings.global.server_connect_timeout;
         self.arm_server(id, timeout);
-        let (mut names, mut targets) = (Vec::new(), Vec::new());
-        let count = settings.hosts.len().max(1);
-        let hosts = settings
-            .hosts
-            .iter()
-            .cycle()
-            .skip(turn % count)
-            .take(settings.hosts.len());
-        for host in hosts {
-            match host {
-                HostAddr::Ip(ip) => targets.push(Target::Tcp((*ip, settings.port).into(), None)),
-                HostAddr::UnixDir(directory) => {
-                    let path = directory.join(format!(".s.PGSQL.{}", settings.port));
-                    targets.push(Target::Unix(path, settings.port));
-                }
-                HostAddr::Abstract(name) => {
-                    let name = format!("{name}/.s.PGSQL.{}", settings.port);
-                    targets.push(Target::Abstract(name, settings.port));
-                }
-                HostAddr::Name(name) => names.push((name.clone(), settings.port)),
-            }
-        }
-        self.resolve_next(id, names, targets);
+        self.dial(id, pool_id, host);
     }
 
-    /// Looks up the host names that are left, then connects.
-    fn resolve_next(
-        &mut self,
-        id: ServerId,
-        mut names: Vec<(String, u16)>,
-        mut targets: Vec<Target>,
-    ) {
-        while let Some((name, port)) = names.first().cloned() {
-            match self.global.resolver.cached(&name, self.now) {
-                Some(Ok(addresses)) => targets.extend(tcp_targets(&name, addresses, port)),
-                Some(Err(text)) if names.len() == 1 && targets.is_empty() => {
-                    return self.login_failed(
-                        id,
-                        LastError { text, body: None },
-                        FailureKind::Refused,
-                    );
-                }
-                Some(Err(_)) => {}
-                None => {
-                    let Some(server) = self.servers.must_get_mut(id) else {
-                        return;
-                    };
-                    server.stage = Stage::Resolving(names, targets);
-                    if !resolve(&self.global, name, self.lane, id) {
-                        let text = "too many name look-ups at once".to_owned();
-                        self.login_failed(id, LastError { text, body: None }, FailureKind::Local);
-                    }
-                    return;
-                }
+    /// Connects to a host, after a look-up of its name if it has one.
+    fn dial(&mut self, id: ServerId, pool_id: PoolId, host: HostId) {
+        let Some(pool) = self.pools.must_get(pool_id) else {
+            return;
+        };
+        let settings = Arc::clone(&pool.settings);
+        let port = settings.port;
+        let is_it = |address: &&HostAddr| self.global.hosts.id_of(Some(address), port) == host;
+        let target = match settings.hosts.iter().find(is_it) {
+            Some(HostAddr::Name(name)) => return self.resolve_host(id, name, port),
+            Some(HostAddr::Ip(ip)) => Target::Tcp((*ip, port).into(), None),
+            Some(HostAddr::UnixDir(directory)) => {
+                Target::Unix(directory.join(format!(".s.PGSQL.{port}")), port)
             }
-            names.remove(0);
+            Some(HostAddr::Abstract(name)) => {
+                Target::Abstract(format!("{name}/.s.PGSQL.{port}"), port)
+            }
+            None if settings.hosts.is_empty() => return self.try_targets(id, Vec::new()),
+            None => {
+                // A second reload came before this worker has seen the first. The next attempt knows the new host.
+                let text = "the host is no longer configured".to_owned();
+                return self.login_failed(id, LastError { text, body: None }, FailureKind::Local);
+            }
+        };
+        self.try_targets(id, vec![target]);
+    }
+
+    /// Connects to a host whose name has to be looked up.
+    fn resolve_host(&mut self, id: ServerId, name: &str, port: u16) {
+        if let Some(addresses) = self.global.resolver.cached(name, self.now) {
+            return self.try_addresses(id, name, port, addresses);
         }
-        self.try_targets(id, targets);
+        let Some(server) = self.servers.must_get_mut(id) else {
+            return;
+        };
+        server.stage = Stage::Resolving(name.to_owned());
+        if !resolve(&self.global, name.to_owned(), self.lane, id) {
+            let text = "too many name look-ups at once".to_owned();
+            self.login_failed(id, LastError { text, body: None }, FailureKind::Local);
+        }
     }
 
     pub(super) fn resolved(&mut self, resolved: Resolved) {
@@ -130,20 +112,28 @@ impl<D: Driver> Worker<D> {
             return;
         };
         match std::mem::replace(&mut server.stage, Stage::Connecting) {
-            Stage::Resolving(mut names, mut targets) => {
-                let (name, port) = names.remove(0);
-                if let Ok(addresses) = &resolved.addresses {
-                    targets.extend(tcp_targets(&name, addresses.clone(), port));
-                }
-                if let (Err(text), true, true) =
-                    (resolved.addresses, names.is_empty(), targets.is_empty())
-                {
-                    let error = LastError { text, body: None };
-                    return self.login_failed(resolved.server, error, FailureKind::Refused);
-                }
-                self.resolve_next(resolved.server, names, targets);
+            Stage::Resolving(name) => {
+                let port = server.facts.target.endpoint().port;
+                self.try_addresses(resolved.server, &name, port, resolved.addresses);
             }
             other => server.stage = other,
+        }
+    }
+
+    /// Connects to the addresses of a host's name.
+    fn try_addresses(
+        &mut self,
+        id: ServerId,
+        name: &str,
+        port: u16,
+        addresses: Result<Vec<IpAddr>, String>,
+    ) {
+        match addresses {
+            Ok(addresses) => self.try_targets(id, tcp_targets(name, addresses, port).collect()),
+            Err(text) => {
+                let error = LastError { text, body: None };
+                self.login_failed(id, error, FailureKind::Refused);
+            }
         }
     }
 
@@ -503,16 +493,25 @@ impl<D: Driver> Worker<D> {
         self.login_failed(id, error, kind);
     }
 
-    /// Tries the next host, if one is left and may behave differently. It gets the full connect time.
+    /// Tries the next address of the host, else the next host, if one is left and may behave differently. It gets the
+    /// full connect time.
     fn try_next_host(&mut self, id: ServerId, kind: FailureKind) -> bool {
         let Some(server) = self.servers.must_get_mut(id) else {
             return false;
         };
-        let may_differ = !matches!(kind, FailureKind::Local | FailureKind::Rejected);
-        if !may_differ || server.targets.is_empty() {
+        if matches!(kind, FailureKind::Local | FailureKind::Rejected) {
             return false;
         }
+        let pool_id = server.pool;
         let targets = std::mem::take(&mut server.targets);
+        let mut next = None;
+        if targets.is_empty() {
+            let pool = self.pools.must_get_mut(pool_id);
+            next = pool.and_then(|pool| pool.shard.next_host(self.now, id.into(), kind));
+            if next.is_none() {
+                return false;
+            }
+        }
         self.driver
             .close(std::mem::replace(&mut server.key, Key::null()));
         server.input = Vec::new();
@@ -520,7 +519,13 @@ impl<D: Driver> Worker<D> {
         (server.outgoing, server.end_point) = (None, None);
         let timeout = self.global.settled().settings.global.server_connect_timeout;
         self.arm_server(id, timeout);
-        self.try_targets(id, targets);
+        match next {
+            Some(host) => {
+                self.dial(id, pool_id, host);
+                self.pump(pool_id);
+            }
+            None => self.try_targets(id, targets),
+        }
         true
     }
 

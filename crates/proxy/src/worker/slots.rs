@@ -307,8 +307,8 @@ pub(super) enum Stage {
     Moving(Box<Departure>),
     /// The server was asked for TLS; these settings apply once it has answered.
     Negotiating(Arc<Outgoing>),
-    /// The server's address is being looked up.
-    Resolving(Vec<(String, u16)>, Vec<Target>),
+    /// The addresses of the server's host are being looked up, by this name.
+    Resolving(String),
     /// The server's TLS handshake is in progress.
     Securing(Box<Securing>),
     /// A request of our own runs.
@@ -379,7 +379,7 @@ pub(super) struct Server {
     pub(super) outgoing: Option<Arc<Outgoing>>,
     /// Channel binding data of the server's certificate for SCRAM (RFC 5929), until the login.
     pub(super) end_point: Option<Vec<u8>>,
-    /// Addresses to try next if the login fails.
+    /// Addresses of the host to try next if the login fails.
     pub(super) targets: Vec<Target>,
     pub(super) timer: Option<Moment>,
 }

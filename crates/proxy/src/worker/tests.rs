@@ -8,6 +8,7 @@ mod fence;
 mod flow;
 mod fresh;
 mod goodbye;
+mod hosts;
 mod inquiry;
 mod keeping;
 mod lanes;
