@@ -9,6 +9,7 @@ use weir_pool::Moment;
 use weir_stats::HostRow;
 
 use crate::global::{Global, lock};
+use crate::hosts::canonical_name;
 use crate::mailbox::Message;
 use crate::worker::ServerId;
 
@@ -24,13 +25,16 @@ pub(crate) struct Resolved {
 
 #[derive(Debug, Clone)]
 struct Known {
+    /// Name as it was first written.
+    name: String,
     addresses: Result<Vec<IpAddr>, String>,
     until: Moment,
 }
 
-/// Cache of resolved names.
+/// Cache of resolved names. A name is looked up once for all hosts with that name, whatever their ports.
 #[derive(Debug, Default)]
 pub(crate) struct Resolver {
+    /// Results by canonical name.
     known: Mutex<HashMap<String, Known>>,
 }
 
@@ -39,7 +43,7 @@ impl Resolver {
     pub(crate) fn cached(&self, name: &str, now: Moment) -> Option<Result<Vec<IpAddr>, String>> {
         let known = lock(&self.known);
         known
-            .get(name)
+            .get(&canonical_name(name))
             .filter(|known| now < known.until)
             .map(|known| known.addresses.clone())
     }
@@ -51,8 +55,8 @@ impl Resolver {
     /// Returns the cached names, sorted.
     pub(crate) fn rows(&self, now: Moment) -> Vec<HostRow> {
         let known = lock(&self.known);
-        let rows = known.iter().map(|(name, known)| HostRow {
-            name: name.clone(),
+        let rows = known.values().map(|known| HostRow {
+            name: known.name.clone(),
             ttl_seconds: known.until.since(now).as_secs(),
             addresses: known
                 .addresses
@@ -78,8 +82,9 @@ impl Resolver {
             known.retain(|_, known| now < known.until);
         }
         known.insert(
-            name,
+            canonical_name(&name),
             Known {
+                name,
                 addresses,
                 until: now.plus(ttl),
             },
