@@ -113,7 +113,7 @@ impl Alternatives {
 }
 
 impl GateShut {
-    /// Of two refusals, the one that ends first. The end of a busy gate is reported, so a moment counts more.
+    /// Returns the refusal that ends first. The end of a busy gate is reported, so a moment counts more.
     fn sooner(self, other: Self) -> Self {
         match (self, other) {
             (Self::Until(one), Self::Until(two)) => Self::Until(one.min(two)),

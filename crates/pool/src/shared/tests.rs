@@ -1,6 +1,7 @@
 //! Tests of places: taken in all three limits or in none.
 
 use super::*;
+use crate::HostGate;
 use crate::HostId;
 
 /// A pool with room for two servers, within these limits of database and user.
