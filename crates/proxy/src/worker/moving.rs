@@ -155,9 +155,11 @@ impl<D: Driver> Worker<D> {
     /// Sends a client with its socket to the next process. Returns false if that cannot be done now.
     fn send_to_next(&mut self, id: ClientId, stream: &Stream) -> bool {
         let moved = self.portrait(id);
-        let (Some(link), Some(moved), Some(socket)) =
-            (self.ending.successor().cloned(), moved, stream.socket.descriptor())
-        else {
+        let (Some(link), Some(moved), Some(socket)) = (
+            self.ending.successor().cloned(),
+            moved,
+            stream.socket.descriptor(),
+        ) else {
             return false;
         };
         match link.send(&LinkMessage::Client(Box::new(moved)), Some(socket)) {
