@@ -6,17 +6,17 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Why {
-    /// Of a client: as much input as the worker keeps waits for a server, an answer, or the end of the login.
+    /// A client has sent as much input ahead as the worker keeps for a server, an answer, or the end of the login.
     Ahead = 1,
-    /// Of a server: its client must get all earlier notifications before the server's next bytes.
+    /// A server's client must get all earlier notifications before the server's next bytes.
     Flush = 1 << 1,
-    /// Of a server that listens: another worker does not keep up with the notifications.
+    /// A server listens, and another worker does not keep up with the notifications.
     Outbox = 1 << 2,
-    /// Of a client: its server owes it too many replies.
+    /// A client's server owes it too many replies.
     Owed = 1 << 3,
-    /// Of both sides of a lease: the other side does not take bytes as fast as this one sends them.
+    /// The other side of a lease does not take bytes as fast as this one sends them.
     Partner = 1 << 4,
-    /// Of a client: it does not read the worker's own answers.
+    /// A client does not read the worker's own answers.
     Unread = 1 << 5,
 }
 
