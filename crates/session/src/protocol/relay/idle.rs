@@ -44,14 +44,9 @@ pub fn idle<'i>(
     input: &'i [u8],
     to_client: &mut Vec<u8>,
 ) -> Result<Idle<'i>, ClientFault> {
-    let client = &mut *lobby.client;
-    client.leave_own_names();
-    let streamed = usize::try_from(client.owed)
-        .unwrap_or(usize::MAX)
-        .min(input.len());
-    client.owed -= streamed as u64;
+    lobby.client.leave_own_names();
     let mut seen = Idle {
-        consumed: streamed,
+        consumed: streamed(lobby.client, input),
         next: Next::More,
         statements: StatementCounts::default(),
     };
@@ -86,9 +81,7 @@ pub fn idle<'i>(
                     return Ok(seen);
                 }
                 if header.tag == tag::SYNC {
-                    lobby.client.refusing = Refusing::Nothing;
-                    // Six bytes always fit.
-                    let _ = encode::ready_for_query(to_client, TransactionStatus::Idle);
+                    end_batch(lobby.client, to_client);
                 }
                 seen.consumed += total;
             }
@@ -139,15 +132,29 @@ pub fn says_goodbye(client: &Client, input: &[u8]) -> bool {
     false
 }
 
+/// Passes over the rest of a message that began earlier. Returns its length.
+fn streamed(client: &mut Client, input: &[u8]) -> usize {
+    let here = usize::try_from(client.owed)
+        .unwrap_or(usize::MAX)
+        .min(input.len());
+    client.owed -= here as u64;
+    here
+}
+
+/// Ends a batch, refused or empty, with its ReadyForQuery.
+fn end_batch(client: &mut Client, to_client: &mut Vec<u8>) {
+    client.refusing = Refusing::Nothing;
+    // Six bytes always fit.
+    let _ = encode::ready_for_query(to_client, TransactionStatus::Idle);
+}
+
 /// Drops a message of a failed batch. Returns how many of its bytes have arrived.
 fn refuse(client: &mut Client, rest: &[u8], total: usize, to_client: &mut Vec<u8>) -> usize {
     let here = rest.len().min(total);
     client.owed = (total - here) as u64;
     client.rest = Rest::Discard;
     if client.refusing == Refusing::Message {
-        client.refusing = Refusing::Nothing;
-        // Six bytes always fit.
-        let _ = encode::ready_for_query(to_client, TransactionStatus::Idle);
+        end_batch(client, to_client);
     }
     here
 }
