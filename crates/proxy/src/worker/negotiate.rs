@@ -206,7 +206,7 @@ impl<D: Driver> Worker<D> {
                 }
                 Answer::No | Answer::Strange(_) => {
                     tracing::warn!(
-                        "cancel request could not be sent: the server refused TLS, which the connection of the query uses"
+                        "cancel request could not be sent: the other side refused TLS, which this connection requires"
                     );
                     self.cancel_over(id, false);
                 }

@@ -271,7 +271,7 @@ impl<D: Driver> Worker<D> {
         };
         if self.global.resume(name.as_deref()).is_ok() {
             tracing::info!(
-                "the console connection that waited has ended: resumed{}",
+                "the PAUSE or SUSPEND in progress was aborted: resumed{}",
                 scope(name.as_deref())
             );
             self.tell_all(&Task::Settle);
