@@ -19,9 +19,10 @@ use weir_lab::postgres::{Cluster, DATABASE, Programs, Settings, USER, answers, f
 use weir_lab::process::{Account, Process, find_program};
 use weir_lab::statistics::median;
 use weir_lab::statistics::ratio::Ratio;
+use weir_lab::table::Table;
+use weir_lab::weir::Weir;
 
-use crate::table::Table;
-use crate::weir::{Weir, weir_binary};
+use crate::weir::weir_binary;
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -163,7 +164,7 @@ impl Pooler {
 
     fn address(&self) -> SocketAddr {
         match self {
-            Self::Weir(weir) => weir.address,
+            Self::Weir(weir) => weir.address(),
             Self::PgBouncer { address, .. } => *address,
         }
     }

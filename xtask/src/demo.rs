@@ -17,10 +17,11 @@ use weir_lab::interrupt::Interrupt;
 use weir_lab::postgres::{Cluster, DATABASE, Programs, Settings, USER, answers, free_port};
 use weir_lab::process::raise_open_files;
 use weir_lab::statistics::{Sample, median};
+use weir_lab::table::{Table, bar, thousands};
+use weir_lab::weir::{Pool, Weir, decisions};
 
 use self::load::{Load, Outcome};
-use crate::table::{Table, bar, thousands};
-use crate::weir::{Pool, Weir, decisions, weir_binary};
+use crate::weir::weir_binary;
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -84,7 +85,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     step(3, "Putting Weir in front, without any configuration");
     let weir = start(&binary, cluster.address())?;
     note(&format!("weir run --upstream {}", cluster.address()));
-    note(&format!("it listens on {}", weir.address));
+    note(&format!("it listens on {}", weir.address()));
 
     step(
         4,
@@ -127,7 +128,7 @@ fn start(binary: &Path, upstream: SocketAddr) -> Result<Weir> {
             address.port()
         ));
     }
-    Weir::start(Command::new(binary), address, upstream, &[])
+    Ok(Weir::start(Command::new(binary), address, upstream, &[])?)
 }
 
 fn measure(
@@ -145,7 +146,7 @@ fn measure(
         let seed = rng.u64(1..u64::from(u32::MAX));
         for through_weir in order {
             let (address, pid) = if through_weir {
-                (weir.address, Some(weir.pid()))
+                (weir.address(), Some(weir.pid()))
             } else {
                 (cluster.address(), None)
             };
@@ -314,7 +315,7 @@ fn spread(values: &[f64], format: Format) -> String {
 
 /// Waits until Ctrl-C with everything running, if standard output is a terminal.
 fn try_it(weir: &Weir, interrupt: &Interrupt) {
-    let (host, port) = (weir.address.ip(), weir.address.port());
+    let (host, port) = (weir.address().ip(), weir.address().port());
     let psql = format!("psql -h {host} -p {port} -U {USER} {DATABASE}");
     if !stdout().is_terminal() {
         println!("With a terminal the demo would now wait for you to try: {psql}");

@@ -5,7 +5,6 @@
     reason = "a command line tool talks"
 )]
 
-mod accept;
 mod ci;
 mod cost;
 mod demo;
@@ -13,7 +12,6 @@ mod docs;
 mod mutants;
 mod sim;
 mod sqlstate;
-mod table;
 mod tidy;
 mod weir;
 mod workspace;
@@ -34,8 +32,6 @@ struct Flags {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Compare pools that find their size with the best fixed size, on a PostgreSQL of its own
-    AcceptAuto(accept::Flags),
     /// Everything that CI checks: format, lints, docs, tidy, licences, then all tests
     Ci(ci::Flags),
     /// Compare what a transaction costs two builds of Weir, and PgBouncer, by turns
@@ -74,7 +70,6 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<()> {
     match task {
-        Task::AcceptAuto(flags) => accept::run(&flags),
         Task::Ci(flags) => ci::run(&flags),
         Task::Cost(flags) => cost::run(&flags),
         Task::Demo(flags) => demo::run(&flags),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::accept;
 use crate::bench::Bench;
 use crate::tune::Tune;
 
@@ -14,6 +15,7 @@ Examples:
   weir bench list                         experiments, targets, and what of them is on this machine
   weir tune run p3                        the published study of an e-wallet, about 10 minutes
   weir tune watch postgresql://me@db/shop a look at a live server, without load
+  weir-lab accept-auto --quick            what pool_size = auto reaches, about half an hour
 
 Environment:
   WEIR_BIN   the weir to measure; without it the one beside weir-lab, then the one on PATH.
@@ -24,7 +26,7 @@ Exit codes:
   1  the description of an experiment or of a target has mistakes
   2  the command line has mistakes
   3  could not start, or a file cannot be read or written
-  4  nothing could be measured: each measurement failed";
+  4  nothing could be measured, or a criterion of accept-auto was missed";
 
 /// Benchmarks for connection poolers, and a study of pool sizes.
 ///
@@ -47,6 +49,8 @@ pub(crate) enum Command {
     /// Find out how many connections a database is worth
     #[command(subcommand, display_name = "weir-tune")]
     Tune(Tune),
+    /// Compare pools of Weir that find their size with the best fixed size, on a PostgreSQL of its own
+    AcceptAuto(accept::Flags),
     /// Write what a package needs: manual pages and shell completions
     #[command(subcommand, hide = true)]
     Generate(Generate),

@@ -74,6 +74,7 @@ mod tests {
             assert!(all.contains(listed), "{listed}: {all}");
         }
         each_command(&Cli::command(), "weir", &mut |command, words| {
+            let words = &words.replace("weir accept", "weir-lab accept");
             let page = text(&format!("{}.1", words.replace(' ', "-")));
             assert!(page.contains(words), "{words}: {page}");
             let shown = command.get_arguments().filter(|arg| !arg.is_hide_set());

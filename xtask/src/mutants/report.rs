@@ -1,10 +1,10 @@
 //! Table of the outcomes of all faults. It decides nothing about a trial.
 
 use anyhow::{Result, bail};
+use weir_lab::table::Table;
 
 use super::list::Mutant;
 use super::trial::Outcome;
-use crate::table::Table;
 
 #[derive(Default)]
 pub(super) struct Report {

@@ -1,4 +1,4 @@
-//! `cargo xtask accept-auto`: compares `pool_size = "auto"` with the best fixed size, on a real PostgreSQL.
+//! `weir-lab accept-auto`: compares `pool_size = "auto"` with the best fixed size, on a real PostgreSQL.
 //!
 //! A block of a mix runs every fixed size once and the three best of them twice more. Then each start of the adaptive
 //! pool runs side by side with the best fixed size so far, alternately before and after it. Only the two runs of such
@@ -20,20 +20,20 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
+use weir_command::exit::{Exit, complain, print};
 use weir_lab::clock;
 use weir_lab::environment;
 use weir_lab::interrupt::Interrupt;
 use weir_lab::postgres::{Cluster, Programs, Settings};
 use weir_lab::process::raise_open_files;
+use weir_lab::table::thousands;
 
 use self::mix::{Mix, SCALE};
 pub(crate) use self::plan::Flags;
 use self::plan::{Plan, SIZE_MAX};
 use self::raw::Raw;
 use self::run::{Pins, Seen, Size, Stage, cores};
-use crate::table::thousands;
-use crate::weir::weir_binary;
-use crate::workspace;
+use crate::weir;
 
 /// A run and its purpose.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -46,20 +46,31 @@ struct Record {
     outcome: Result<Seen, String>,
 }
 
+/// Runs the comparison, and says what went wrong.
+pub(crate) fn accept(flags: &Flags) -> Exit {
+    match run(flags) {
+        Ok(()) => Exit::Ok,
+        Err(error) => {
+            complain(format_args!("weir-lab accept-auto: {error:#}"));
+            Exit::Failed
+        }
+    }
+}
+
 /// Runs the comparison and writes the report.
 ///
 /// # Errors
 /// If anything cannot be started, on an interrupt, if a run failed or if a criterion was missed; in the last two cases
 /// after the report is written.
-pub(crate) fn run(flags: &Flags) -> Result<()> {
+fn run(flags: &Flags) -> Result<()> {
     if !flags.again.is_empty() {
         let raw = raw::together(&flags.again)?;
-        println!("{}", raw.report(flags.output.as_deref())?);
+        print(&format!("{}\n", raw.report(flags.output.as_deref())?));
         return conclude(&raw.plan, &raw.records);
     }
     let interrupt = Interrupt::install()?;
     raise_open_files()?;
-    let weir = weir_binary()?;
+    let weir = weir::find()?;
     let pins = if flags.no_pin {
         None
     } else {
@@ -70,7 +81,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         pins.as_ref().map_or_else(cores, |pins| pins.server_cores),
     )?;
     let seed = flags.seed.unwrap_or_else(|| clock::since_epoch().as_secs());
-    println!("seed {seed}; about {} minutes", plan.minutes());
+    print(&format!("seed {seed}; about {} minutes\n", plan.minutes()));
 
     // For the clients of an adaptive pool of 100, and psql.
     let cluster = Cluster::start(
@@ -104,11 +115,11 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         records,
     };
     let path = raw.keep()?;
-    println!(
-        "\n{}\nraw data: {}",
+    print(&format!(
+        "\n{}\nraw data: {}\n",
         raw.report(flags.output.as_deref())?,
         path.display()
-    );
+    ));
     result?;
     conclude(&raw.plan, &raw.records)
 }
@@ -124,12 +135,15 @@ fn environment(programs: &Programs, weir: &Path) -> String {
     let cpu = environment::cpu_model(&cpu).unwrap_or_else(|| "unknown CPU".to_owned());
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     format!(
-        "{cpu}, {} cores, load {} at start; {}; {}; commit {}",
+        "{cpu}, {} cores, load {} at start; {}; {}; {}",
         cores(),
         load.split_whitespace().next().unwrap_or("unknown"),
         version(programs.path("postgres").ok().as_deref()),
         version(Some(weir)),
-        environment::commit(workspace::root()).unwrap_or_else(|| "unknown".to_owned()),
+        environment::commit(".").map_or_else(
+            || "no commit".to_owned(),
+            |commit| format!("commit {commit}")
+        ),
     )
 }
 
@@ -177,7 +191,7 @@ fn measure(plan: &Plan, stage: &Stage, seed: u64, records: &mut Vec<Record>) -> 
                     pair,
                     outcome: outcome.map_err(|error| format!("{error:#}")),
                 };
-                println!("{}", progress(&record, plan.blocks));
+                print(&format!("{}\n", progress(&record, plan.blocks)));
                 records.push(record);
                 anyhow::Ok(())
             };

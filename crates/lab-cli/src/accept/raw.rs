@@ -12,7 +12,6 @@ use super::Record;
 use super::plan::{Flags, Plan};
 use super::report::{self, Facts};
 use super::run::Pins;
-use crate::workspace;
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Raw {
@@ -36,15 +35,13 @@ impl Raw {
             .with_context(|| format!("{}: not the raw data of accept-auto", path.display()))
     }
 
-    /// Writes the raw data and its report below `target/bench`; returns the path.
+    /// Writes the raw data and its report into the working directory; returns the path.
     ///
     /// # Errors
     /// If a file cannot be written.
     pub(super) fn keep(&self) -> Result<PathBuf> {
-        let directory = workspace::target_directory().join("bench");
-        fs::create_dir_all(&directory)?;
-        let stem = format!("accept-auto-{}.json", clock::since_epoch().as_secs());
-        let path = directory.join(stem);
+        let path = format!("weir-accept-auto-{}.json", clock::since_epoch().as_secs());
+        let path = PathBuf::from(path);
         fs::write(&path, serde_json::to_string_pretty(self)?)?;
         self.report(Some(&path.with_extension("md")))?;
         Ok(path)

@@ -53,7 +53,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["mixes", "blocks", "quick", "seed"])]
     #[serde(default, skip_serializing)]
     pub(super) again: Vec<PathBuf>,
-    /// Where the report is written besides target/bench
+    /// Where the report is written besides the working directory
     #[arg(long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
 }

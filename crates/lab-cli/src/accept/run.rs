@@ -15,10 +15,10 @@ use weir_lab::interrupt::Interrupt;
 use weir_lab::pgbench::log::{self, Transaction, as_f64, tally};
 use weir_lab::postgres::{Cluster, DATABASE, USER, free_port};
 use weir_lab::process::{Process, run_to_end};
+use weir_lab::weir::{Pool, Weir, decisions};
 
 use super::mix::Mix;
 use super::speed::{Probe, Speed};
-use crate::weir::{Pool, Weir, decisions};
 
 /// Assignment of processors, so that PostgreSQL's share does not depend on the load of others.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -155,11 +155,11 @@ impl Stage {
         let weir = self.weir(job.size)?;
         let directory = tempfile::Builder::new().prefix("weir-load-").tempdir()?;
         let output = directory.path().join("output");
-        let mut command = self.pgbench(job, weir.address, directory.path())?;
+        let mut command = self.pgbench(job, weir.address(), directory.path())?;
         let probe = Probe::start()?;
         let process = Process::start("pgbench", &mut command, &output)?;
         let mut process = process.stop_with(&[Signal::TERM]);
-        let pool = self.attend(job, &mut process, weir.address)?;
+        let pool = self.attend(job, &mut process, weir.address())?;
         if !process.wait()?.success() {
             let output = fs::read_to_string(&output)?;
             bail!("pgbench failed: {}", complaints(&output));
@@ -227,7 +227,8 @@ impl Stage {
             .map(|(name, value)| (*name, value.as_str()))
             .collect();
         let command = self.pinned(&self.weir);
-        Weir::start(command, address, self.cluster.address(), &options)
+        let weir = Weir::start(command, address, self.cluster.address(), &options)?;
+        Ok(weir)
     }
 
     /// Command for a program on its processors; taskset replaces itself by the program.

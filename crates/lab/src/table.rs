@@ -3,21 +3,27 @@
 use std::fmt::Write as _;
 
 /// Rows of cells under a header. Every row has as many cells as the header.
-pub(crate) struct Table {
+#[derive(Clone, Debug)]
+pub struct Table {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub(crate) fn new(header: &[&str]) -> Self {
+    /// Makes a table without rows.
+    #[must_use]
+    pub fn new(header: &[&str]) -> Self {
         Self {
             header: header.iter().map(|&cell| cell.to_owned()).collect(),
             rows: Vec::new(),
         }
     }
 
-    /// Adds a row. Panics if the number of cells differs from the header's: a bug in the caller.
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// If the number of cells differs from the header's, which is a defect of the caller.
+    pub fn row(&mut self, cells: Vec<String>) {
         assert_eq!(
             cells.len(),
             self.header.len(),
@@ -27,7 +33,8 @@ impl Table {
     }
 
     /// Formats Markdown with padded columns; all but the first are aligned right.
-    pub(crate) fn markdown(&self) -> String {
+    #[must_use]
+    pub fn markdown(&self) -> String {
         let widths = self.widths();
         let mut text = String::new();
         write_row(&mut text, &self.header, &widths);
@@ -67,7 +74,8 @@ fn write_row(text: &mut String, cells: &[String], widths: &[usize]) {
 }
 
 /// Draws `value` of `full` as a bar of at most `width` character cells, in eighths of a cell.
-pub(crate) fn bar(value: f64, full: f64, width: u32) -> String {
+#[must_use]
+pub fn bar(value: f64, full: f64, width: u32) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     if full.is_nan() || full <= 0.0 || !value.is_finite() {
         return String::new();
@@ -84,7 +92,8 @@ pub(crate) fn bar(value: f64, full: f64, width: u32) -> String {
 }
 
 /// Formats `1234567.8` as `1,234,568`.
-pub(crate) fn thousands(value: f64) -> String {
+#[must_use]
+pub fn thousands(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -291,7 +291,7 @@ pub(super) fn reached(series: &[f64], best: f64) -> Option<Reached> {
 pub(super) mod tests {
     use super::super::pair::EVEN_MIN;
     use super::*;
-    use crate::weir::Pool;
+    use weir_lab::weir::Pool;
 
     pub(in super::super) fn plan() -> Plan {
         Plan {

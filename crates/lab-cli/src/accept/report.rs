@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use weir_lab::statistics::Ratio;
+use weir_lab::table::{Table, thousands};
 
 use super::Record;
 use super::judge::{self, Judgement, Noise, Reached};
@@ -10,7 +11,6 @@ use super::mix::Mix;
 use super::pair;
 use super::plan::{Plan, SIZE_MAX, WARM_UP};
 use super::run::{Pins, Size};
-use crate::table::{Table, thousands};
 
 /// Facts about the runs as a whole.
 pub(super) struct Facts<'a> {
