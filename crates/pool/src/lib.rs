@@ -1,8 +1,9 @@
 //! Assigns servers to clients: queue, limits, lifetimes. Pure: no socket, clock, thread or source of randomness. Time
 //! and a seed are arguments; workers share nothing but atomics.
 //!
-//! A pool is the set of servers that one user may use of one database. Each worker that has clients of the pool holds
-//! one [`Shard`]: its lane. All shards of a pool share one [`Shared`].
+//! A pool is the set of servers that one user may use of one database at one host, or at the hosts of one list
+//! ([`Alternatives`]). Each worker that has clients of the pool holds one [`Shard`]: its lane. All shards of a pool share
+//! one [`Shared`].
 //!
 //! ```text
 //!     worker 0              worker 1              worker 2

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -12,15 +12,12 @@ use weir_auth::account_cache::{AccountCache, Clocks};
 use weir_auth::fetched::{self, FetchError};
 use weir_auth::kdf::ScramKeys;
 use weir_auth::login::Account;
-use weir_auth::scram::PassThrough;
 use weir_auth::secret::Secret;
 use weir_auth::stored::StoredSecret;
 use weir_auth::throttle::{Rules, Source};
 use weir_auth::userlist::UserList;
-use weir_config::{AuthLookup, PoolSettings, Settings, SizingMode};
-use weir_pool::{Moment, Policy, Quota, Shared};
-use weir_session::settings::{Reported, Settings as Asked};
-use weir_session::statement::Proven;
+use weir_config::{AuthLookup, PoolSettings, Settings};
+use weir_pool::{Moment, Quota, Shared};
 use weir_stats::{LimitRow, Snapshot};
 
 use crate::clock::Clock;
@@ -28,19 +25,19 @@ use crate::console::{Command, Console};
 use crate::hosts::Hosts;
 use crate::mailbox::Mailbox;
 use crate::orders;
-use crate::postponed::Postponed;
 use crate::resolve::Resolver;
 use crate::settled::Settled;
-use crate::sizing::Sizing;
-use crate::worker::{Broken, ClientId, Retired, Standing, Trials};
+use crate::worker::{Broken, ClientId};
 
 mod database;
+mod group;
 mod parts;
 mod purpose;
 mod shown;
 mod sizes;
 
 pub(crate) use database::DatabaseState;
+pub(crate) use group::{GlobalGroup, GlobalPool, GroupKey, LastError, policy};
 use parts::{Halting, Helpers, Limits, Secrets, Sources, Succession, Workers};
 pub(crate) use purpose::Purpose;
 pub(crate) use shown::{balance_name, mode_name};
@@ -62,109 +59,6 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// State of one pool, shared by all workers.
-pub(crate) struct GlobalPool {
-    /// Name of the database, as in SHOW POOLS; `user` likewise.
-    pub(crate) database: Arc<str>,
-    pub(crate) user: Arc<str>,
-    pub(crate) purpose: Purpose,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) settings: RwLock<Arc<PoolSettings>>,
-    /// Error of the last login to the server that failed for good.
-    pub(crate) last_error: Mutex<Option<LastError>>,
-    pub(crate) postponed: Mutex<Option<Postponed>>,
-    pub(crate) standing: Mutex<Standing>,
-    /// Parameters that servers reported, by the settings that a client asked for. A client with known settings is
-    /// greeted without a server.
-    pub(crate) welcomes: Mutex<HashMap<Arc<Asked>, Arc<Reported>>>,
-    /// Number of workers that have a lane of the pool.
-    pub(crate) lanes: AtomicUsize,
-    /// Number of clients that are pinned to their servers, on all workers.
-    pub(crate) pinned: AtomicU32,
-    /// Time for which clients may keep others waiting. Touched only by clients on trial while others wait.
-    pub(crate) trials: Mutex<Trials>,
-    /// Statements that servers of the pool have prepared.
-    pub(crate) proven: Arc<Proven>,
-    /// State shared by all pools of the database.
-    pub(crate) database_state: Arc<DatabaseState>,
-    /// SCRAM keys from the last client's own login, for our logins to servers.
-    pub(crate) pass_through: Mutex<Option<PassThrough>>,
-    /// Secret that the last client of this user logged in with, if it is not in the auth_file.
-    pub(crate) learnt: Mutex<Option<StoredSecret>>,
-    /// Counters of workers that have since forgotten the pool.
-    pub(crate) retired: Mutex<Retired>,
-    /// Controller of the pool's size; made when the pool first finds its own size.
-    sizing: OnceLock<Arc<Sizing>>,
-}
-
-/// Error of a failed login to a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LastError {
-    /// Error text.
-    pub(crate) text: String,
-    /// Body of the server's own ErrorResponse, if it sent one.
-    pub(crate) body: Option<Box<[u8]>>,
-}
-
-impl GlobalPool {
-    pub(crate) fn settings(&self) -> Arc<PoolSettings> {
-        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Returns the controller of the pool's size; `None` if the size is configured.
-    pub(crate) fn sizing(&self) -> Option<Arc<Sizing>> {
-        self.sizing
-            .get()
-            .filter(|_| finds_size(&self.settings()))
-            .map(Arc::clone)
-    }
-
-    pub(crate) fn policy(&self, settings: &Settings) -> Arc<Policy> {
-        policy(&self.settings(), settings)
-    }
-
-    /// Forgets the keys and the secret that clients left for our logins. The server refused them; the next client may
-    /// bring better ones.
-    pub(crate) fn forget_proofs(&self) {
-        *lock(&self.pass_through) = None;
-        *lock(&self.learnt) = None;
-    }
-
-    /// Drops SCRAM keys that do not match the user's verifier in the auth_file any more (hazard SEC-64).
-    fn keep_proofs_of(&self, users: &UserList) {
-        if let Some(StoredSecret::Scram(verifier)) = users.get(self.user.as_bytes()) {
-            let mut kept = lock(&self.pass_through);
-            *kept = kept.take().filter(|keys| keys.matches(verifier));
-        }
-    }
-}
-
-/// True if the pool finds its size by itself.
-fn finds_size(pool: &PoolSettings) -> bool {
-    pool.sizing.mode != SizingMode::Off
-}
-
-/// Derives the policy of a pool from the settings.
-pub(crate) fn policy(pool: &PoolSettings, settings: &Settings) -> Arc<Policy> {
-    let global = &settings.global;
-    let size = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
-    Arc::new(Policy {
-        size: size(pool.pool_size),
-        min: size(pool.min_pool_size),
-        reserve: size(pool.reserve_pool_size),
-        reserve_timeout: global.reserve_pool_timeout.unwrap_or_default(),
-        lifetime: Some(pool.server_lifetime),
-        idle_timeout: global.server_idle_timeout,
-        check_delay: global.server_check_delay,
-        wait_timeout: pool.query_wait_timeout,
-        wait_notify: global.query_wait_notify,
-        login_retry: global.server_login_retry,
-        round_robin: global.server_round_robin,
-        limits_assigned: finds_size(pool),
-        keep_min_without_clients: pool.is_user_forced,
-    })
-}
-
 /// Client that can be cancelled.
 struct Cancellable {
     key: Secret,
@@ -180,9 +74,6 @@ pub(crate) struct Place {
 
 /// Limits on clients and servers, by the name of a database or user.
 type Quotas = Mutex<HashMap<String, Arc<Quota>>>;
-
-/// Key of a pool: database, user and purpose.
-pub(crate) type PoolName = (Arc<str>, Arc<str>, Purpose);
 
 /// See the module's page.
 pub(crate) struct Global {
@@ -206,7 +97,8 @@ pub(crate) struct Global {
     /// Number of client transactions that have changed roles or defaults of sessions.
     pub(crate) role_changes: AtomicU64,
     pub(crate) hosts: Hosts,
-    pools: Mutex<HashMap<PoolName, Arc<GlobalPool>>>,
+    /// Pool of each group. All servers of a group are at one host, or at the hosts of one list.
+    pools: Mutex<HashMap<GroupKey, Arc<GlobalPool>>>,
     /// Clients by process number. Peers leave few numbers, so several clients may share one.
     cancellable: Mutex<HashMap<u32, Vec<Cancellable>>>,
 }
@@ -267,13 +159,14 @@ impl Global {
             .greeters
             .set_max(clients_max.saturating_add(GREETERS_MAX));
         self.hosts.set_logins_max(logins_max(&settled.settings));
-        for pool in lock(&self.pools).values() {
-            pool.keep_proofs_of(&settled.users);
-            if let Some(new) = settled.settings.pool(&pool.database, &pool.user) {
-                let new = pool.purpose.apply(new, &pool.user);
+        for (key, pool) in lock(&self.pools).iter() {
+            let group = &pool.group;
+            group.keep_proofs_of(&settled.users);
+            if let Some(new) = settled.settings.pool(&key.database, &key.user) {
+                let new = key.purpose.apply(new, &key.user);
                 self.quotas_of(&new);
                 let hosts = self.hosts.alternatives(&new);
-                *pool
+                *group
                     .settings
                     .write()
                     .unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
@@ -384,6 +277,7 @@ impl Global {
         clients: &GlobalPool,
     ) -> Result<Arc<GlobalPool>, TooManyPools> {
         let purpose = Purpose::Listener;
+        let clients = &clients.group;
         let settings = PoolSettings::clone(&clients.settings());
         let user = settings.user.clone();
         let pool = self.pool_for(purpose.apply(settings, &user), purpose)?;
@@ -391,8 +285,8 @@ impl Global {
             lock(&clients.pass_through).clone(),
             lock(&clients.learnt).clone(),
         );
-        *lock(&pool.pass_through) = pass_through;
-        *lock(&pool.learnt) = learnt;
+        *lock(&pool.group.pass_through) = pass_through;
+        *lock(&pool.group.learnt) = learnt;
         Ok(pool)
     }
 
@@ -401,13 +295,9 @@ impl Global {
         settings: PoolSettings,
         purpose: Purpose,
     ) -> Result<Arc<GlobalPool>, TooManyPools> {
-        let name: PoolName = (
-            settings.database.as_str().into(),
-            settings.user.as_str().into(),
-            purpose,
-        );
+        let key = GroupKey::of(&settings, purpose);
         let mut pools = lock(&self.pools);
-        if let Some(pool) = pools.get(&name) {
+        if let Some(pool) = pools.get(&key) {
             return Ok(Arc::clone(pool));
         }
         let settled = self.settled();
@@ -418,40 +308,23 @@ impl Global {
                 return Err(TooManyPools);
             }
         }
-        let is_new = |name: &Arc<str>| !pools.keys().any(|(database, ..)| database == name);
-        if settings.is_auto && is_new(&name.0) {
-            tracing::info!("registered new auto-database: {}", name.0);
+        let of_database = pools
+            .values()
+            .find(|pool| pool.group.key.database == key.database);
+        if settings.is_auto && of_database.is_none() {
+            tracing::info!("registered new auto-database: {}", key.database);
         }
-        let of_database = pools.iter().find(|((database, ..), _)| *database == name.0);
         let database_state =
-            of_database.map_or_else(Arc::default, |(_, pool)| Arc::clone(&pool.database_state));
+            of_database.map_or_else(Arc::default, |pool| Arc::clone(&pool.group.database_state));
         let (database, user) = self.quotas_of(&settings);
         let hosts = self.hosts.alternatives(&settings);
         let policy = policy(&settings, &settled.settings);
         let shared = Arc::new(Shared::new(&policy, self.lanes(), database, user, hosts));
-        shared.set_paused(orders::is_paused(&lock(&self.halting.halts), &name.0));
-        let pool = Arc::new(GlobalPool {
-            database: Arc::clone(&name.0),
-            user: Arc::clone(&name.1),
-            purpose,
-            shared,
-            settings: RwLock::new(Arc::new(settings)),
-            last_error: Mutex::default(),
-            postponed: Mutex::default(),
-            standing: Mutex::default(),
-            welcomes: Mutex::default(),
-            lanes: AtomicUsize::new(0),
-            pinned: AtomicU32::new(0),
-            trials: Mutex::default(),
-            proven: Arc::default(),
-            database_state,
-            pass_through: Mutex::default(),
-            learnt: Mutex::default(),
-            retired: Mutex::default(),
-            sizing: OnceLock::new(),
-        });
+        shared.set_paused(orders::is_paused(&lock(&self.halting.halts), &key.database));
+        let group = GlobalGroup::new(key.clone(), settings, database_state);
+        let pool = Arc::new(GlobalPool::new(Arc::new(group), shared));
         self.settle_sizing(&pool);
-        pools.insert(name, Arc::clone(&pool));
+        pools.insert(key, Arc::clone(&pool));
         Ok(pool)
     }
 
@@ -462,15 +335,18 @@ impl Global {
     /// Adds the totals of workers that have since forgotten their pool.
     pub(crate) fn show_retired_totals(&self, snapshot: &mut Snapshot) {
         for pool in lock(&self.pools).values() {
-            lock(&pool.retired).show_totals(snapshot, &pool.database);
+            let group = &pool.group;
+            lock(&group.retired).show_totals(snapshot, &group.key.database);
         }
     }
 
     /// Adds a row per pool for workers that have since forgotten it.
     pub(crate) fn show_retired_rows(&self, snapshot: &mut Snapshot) {
         for pool in lock(&self.pools).values() {
-            let size = pool.settings().pool_size;
-            lock(&pool.retired).show_row(snapshot, (&pool.database, &pool.user), size);
+            let group = &pool.group;
+            let name = (&*group.key.database, &*group.key.user);
+            let size = group.settings().pool_size;
+            lock(&group.retired).show_row(snapshot, name, size);
         }
     }
 
@@ -665,7 +541,7 @@ pub(crate) fn random<const N: usize>() -> std::io::Result<[u8; N]> {
 
 /// Returns the secret of a server user: from the configuration, from the auth_file, or from a client's login.
 pub(crate) fn secret_of(
-    pool: &GlobalPool,
+    group: &GlobalGroup,
     settings: &PoolSettings,
     users: &UserList,
 ) -> Option<StoredSecret> {
@@ -674,7 +550,7 @@ pub(crate) fn secret_of(
     }
     let in_file = users.get(settings.user.as_bytes()).cloned();
     match in_file {
-        Some(StoredSecret::Empty) | None => lock(&pool.learnt).clone().or(in_file),
+        Some(StoredSecret::Empty) | None => lock(&group.learnt).clone().or(in_file),
         secret => secret,
     }
 }

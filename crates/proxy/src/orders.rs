@@ -268,13 +268,14 @@ impl Global {
 
     fn pools_of(&self, database: Option<&str>) -> Vec<Arc<GlobalPool>> {
         let mut pools = self.all_pools();
-        pools.retain(|pool| database.is_none_or(|name| *pool.database == *name));
+        pools.retain(|pool| database.is_none_or(|name| *pool.group.key.database == *name));
         pools
     }
 
     fn apply(&self, halts: &Halts) {
         for pool in self.all_pools() {
-            pool.shared.set_paused(is_paused(halts, &pool.database));
+            pool.shared
+                .set_paused(is_paused(halts, &pool.group.key.database));
         }
     }
 

@@ -12,7 +12,7 @@ use weir_session::client::Client as Session;
 use weir_session::statement::Registry;
 
 use crate::driver::{Completion, Driver, Owner, Why};
-use crate::global::{Global, PoolName};
+use crate::global::{Global, GroupKey};
 use crate::mailbox::{Inbox, Message};
 
 mod access;
@@ -91,7 +91,7 @@ pub(crate) struct Worker<D> {
     clients: Slots<ClientId, Client>,
     servers: Slots<ServerId, Server>,
     pools: Slots<PoolId, Pool>,
-    pool_index: HashMap<PoolName, PoolId>,
+    pool_index: HashMap<GroupKey, PoolId>,
     cancellers: Slots<CancellerId, Canceller>,
     registry: Registry,
     /// True if a pool wants its servers asked about session state without a reason (`session_state_check`).

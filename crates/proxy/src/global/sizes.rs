@@ -5,13 +5,14 @@ use std::sync::Arc;
 use weir_pool::Moment;
 use weir_stats::SizingRow;
 
-use super::{Global, GlobalPool, finds_size};
+use super::group::finds_size;
+use super::{Global, GlobalPool};
 use crate::sizing::Sizing;
 
 impl Global {
     /// Starts or reconfigures the sizing of a pool after a change of settings.
     pub(super) fn settle_sizing(&self, pool: &GlobalPool) {
-        let settings = pool.settings();
+        let settings = pool.group.settings();
         if let Some(sizing) = pool.sizing.get() {
             let turns = self.hosts.turns(&settings);
             if sizing.configure(&settings, turns, self.clock.now(), &pool.shared) {
@@ -31,7 +32,8 @@ impl Global {
         let pools = self.all_pools();
         let rows = pools.iter().filter_map(|pool| {
             let sizing = pool.sizing()?;
-            Some(sizing.row(now, (&pool.database, &pool.user), &pool.shared))
+            let key = &pool.group.key;
+            Some(sizing.row(now, (&key.database, &key.user), &pool.shared))
         });
         let mut rows: Vec<_> = rows.collect();
         rows.sort_unstable_by(|a, b| (&a.database, &a.user).cmp(&(&b.database, &b.user)));

@@ -28,8 +28,8 @@ impl<D: Driver> Worker<D> {
             let Some(pool) = self.pools.must_get_mut(id) else {
                 continue;
             };
-            let settings = pool.global.settings();
-            let (database, user) = (&pool.global.database, &pool.global.user);
+            let settings = pool.global.group.settings();
+            let (database, user) = (&pool.global.group.key.database, &pool.global.group.key.user);
             pool.is_removed = settled.settings.pool(database, user).is_none();
             let is_removed = pool.is_removed;
             let moved = is_elsewhere(&pool.settings, &settings);
@@ -40,7 +40,7 @@ impl<D: Driver> Worker<D> {
                 pool.refresh_judge();
             }
             let every = settled.settings.global.catalogue_refresh;
-            pool.looks = looking::interval(every, pool.rules.state, pool.global.purpose);
+            pool.looks = looking::interval(every, pool.rules.state, pool.global.group.key.purpose);
             pool.checks = state::checks(&settings);
             self.has_checks |= pool.checks != StateCheck::Off;
             pool.reset_always = settled.settings.global.server_reset_query_always;
@@ -49,9 +49,9 @@ impl<D: Driver> Worker<D> {
             pool.settle_sizing(self.lane);
             pool.shard.set_policy(self.now, policy);
             if moved || is_removed {
-                lock(&pool.global.welcomes).clear();
-                pool.global.proven.clear();
-                pool.global.database_state.forget();
+                lock(&pool.global.group.welcomes).clear();
+                pool.global.group.proven.clear();
+                pool.global.group.database_state.forget();
                 pool.shard.recycle(self.now);
                 self.close_listener_of(id);
                 self.hurry(id);

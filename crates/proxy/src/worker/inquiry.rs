@@ -148,7 +148,7 @@ impl<D: Driver> Worker<D> {
             server: &mut server.session,
             registry: &mut self.registry,
             judge: &mut pool.judge,
-            proven: &pool.global.proven,
+            proven: &pool.global.group.proven,
             rules: pool.rules,
         };
         let taken = relay::requests(&mut link, &inquiry.request, &mut out, &mut untold);

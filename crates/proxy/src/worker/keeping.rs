@@ -69,7 +69,7 @@ impl<D: Driver> Worker<D> {
         let Some(oldest) = oldest.filter(|_| !pool.global.shared.is_paused()) else {
             return false;
         };
-        let Some(granted) = lock(&pool.global.trials).grant(self.now, oldest) else {
+        let Some(granted) = lock(&pool.global.group.trials).grant(self.now, oldest) else {
             return false;
         };
         server.kept = Kept::OnTrial(self.now);
@@ -115,7 +115,7 @@ impl<D: Driver> Worker<D> {
         };
         match std::mem::replace(&mut server.kept, Kept::No) {
             Kept::No => {}
-            Kept::OnTrial(since) => lock(&pool.global.trials).spend(self.now.since(since)),
+            Kept::OnTrial(since) => lock(&pool.global.group.trials).spend(self.now.since(since)),
             Kept::Unneeded => pool.shard.unkeep(server_id.into()),
         }
     }

@@ -147,7 +147,7 @@ impl<D: Driver> Worker<D> {
 
     pub(super) fn listen_asked(&mut self, asking: Asking) {
         let Asking { pool, seat, wish } = asking;
-        let id = match self.listening.by_database.get(&pool.database) {
+        let id = match self.listening.by_database.get(&pool.group.key.database) {
             Some(id) => *id,
             None if matches!(wish, Wish::Flush) => {
                 // The listener has ended, and the client was told the reason.
@@ -173,7 +173,7 @@ impl<D: Driver> Worker<D> {
 
     fn add_listener(&mut self, clients: &GlobalPool) -> Option<ListenerId> {
         let pool = self.global.listener_pool(clients).ok()?;
-        let database = Arc::clone(&clients.database);
+        let database = Arc::clone(&clients.group.key.database);
         let id = self.listening.listeners.insert(Listener {
             hub: Hub::default(),
             database: Arc::clone(&database),
@@ -411,7 +411,8 @@ impl<D: Driver> Worker<D> {
     /// Closes the pool's listening connection if the configuration leads elsewhere: notifications there would not reach
     /// the old connection.
     pub(super) fn close_listener_of(&mut self, pool_id: PoolId) {
-        let is_listener = |pool: &super::slots::Pool| pool.global.purpose == Purpose::Listener;
+        let is_listener =
+            |pool: &super::slots::Pool| pool.global.group.key.purpose == Purpose::Listener;
         if !self.pools.must_get(pool_id).is_some_and(is_listener) {
             return;
         }

@@ -32,8 +32,9 @@ impl<D: Driver> Worker<D> {
             return false;
         };
         let pool = self.pools.must_get(server.pool);
-        let is_due = pool
-            .is_some_and(|pool| pool.looks.is_some() && !pool.global.database_state.is_loaded());
+        let is_due = pool.is_some_and(|pool| {
+            pool.looks.is_some() && !pool.global.group.database_state.is_loaded()
+        });
         is_due && self.look(server_id, Test::Load { is_new: true })
     }
 
@@ -49,7 +50,11 @@ impl<D: Driver> Worker<D> {
         let Some(every) = pool.looks else {
             return false;
         };
-        pool.global.database_state.is_look_due(self.now, every) && self.look(server_id, Test::Look)
+        pool.global
+            .group
+            .database_state
+            .is_look_due(self.now, every)
+            && self.look(server_id, Test::Look)
     }
 
     #[cold]
@@ -103,7 +108,10 @@ impl<D: Driver> Worker<D> {
         let Some(pool) = self.pools.must_get(server.pool) else {
             return false;
         };
-        let (database, state) = (&pool.global.database, &pool.global.database_state);
+        let (database, state) = (
+            &pool.global.group.key.database,
+            &pool.global.group.database_state,
+        );
         let rows = rows(&heard);
         if test == Test::Look {
             let stamp = rows.ok().and_then(|rows| rows.first().map(|row| row[0]));
@@ -131,7 +139,7 @@ impl Pool {
     /// Makes the judge use the current catalogue, if that has changed.
     #[inline]
     pub(super) fn keep_judge_fresh(&mut self) {
-        if self.judge.generation() != self.global.database_state.generation() {
+        if self.judge.generation() != self.global.group.database_state.generation() {
             self.refresh_judge();
         }
     }
@@ -148,14 +156,14 @@ impl Pool {
     fn define(&self, session: &mut ServerSession, now: Moment) {
         let definitions = session.take_definitions();
         if self.looks.is_some() {
-            self.global.database_state.define(definitions, now);
+            self.global.group.database_state.define(definitions, now);
         }
     }
 
     /// Makes the judge use the current catalogue.
     #[cold]
     pub(super) fn refresh_judge(&mut self) {
-        let (catalogue, generation) = self.global.database_state.catalogue();
+        let (catalogue, generation) = self.global.group.database_state.catalogue();
         self.judge.set_catalogue(&catalogue, generation);
     }
 }

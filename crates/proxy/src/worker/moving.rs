@@ -24,7 +24,7 @@ use super::slots::{Client, Phase, Stage};
 use super::timers::Timer;
 use crate::clock;
 use crate::driver::{Driver, Key, Owner};
-use crate::global::{GlobalPool, lock};
+use crate::global::{GlobalGroup, lock};
 use crate::handover::{Link, LinkError, LinkMessage, Moved, Proofs};
 use crate::listen::Accepted;
 use crate::socket::Stream;
@@ -209,7 +209,7 @@ impl<D: Driver> Worker<D> {
             cancel_pid: identity.cancel_pid,
             cancel_key: cancel_key.expose().to_vec(),
             session: client.session.export()?,
-            proofs: proofs(&pool.global),
+            proofs: proofs(&pool.global.group),
             sent_us: clock::machine_us(),
         })
     }
@@ -267,7 +267,7 @@ impl<D: Driver> Worker<D> {
         let of_user = of_user.try_enter();
         let of_user = of_user.ok_or_else(|| max("max_user_client_connections"))?;
         let pool = self.global.pool(settings).map_err(|_| max("max_pools"))?;
-        leave_proofs(&pool, &moved.proofs);
+        leave_proofs(&pool.group, &moved.proofs);
         let (pool_id, place) = (self.pool_slot(&pool), self.place_of(id));
         let (Some(client), Some(slot)) = (
             self.clients.must_get_mut(id),
@@ -279,7 +279,7 @@ impl<D: Driver> Worker<D> {
         guards.client = Some(everybody);
         guards.database = Some(in_database);
         guards.user = Some(of_user);
-        client.session = Session::import(&moved.session, &mut self.registry, &pool.proven);
+        client.session = Session::import(&moved.session, &mut self.registry, &pool.group.proven);
         client.session.set_number(client.id);
         share_reported(&mut client.session, &mut slot.reported);
         identify(client, moved, self.now);
@@ -317,18 +317,18 @@ fn identify(client: &mut Client, moved: &Moved, now: weir_pool::Moment) {
 }
 
 /// Returns the secrets that the pool's clients have left for our logins.
-fn proofs(pool: &GlobalPool) -> Proofs {
-    let pass_through = lock(&pool.pass_through);
-    Proofs::new(pass_through.as_ref(), lock(&pool.learnt).as_ref())
+fn proofs(group: &GlobalGroup) -> Proofs {
+    let pass_through = lock(&group.pass_through);
+    Proofs::new(pass_through.as_ref(), lock(&group.learnt).as_ref())
 }
 
 /// Stores such secrets in a pool of ours, unless a client has left newer ones.
-fn leave_proofs(pool: &GlobalPool, proofs: &Proofs) {
-    let mut pass_through = lock(&pool.pass_through);
+fn leave_proofs(group: &GlobalGroup, proofs: &Proofs) {
+    let mut pass_through = lock(&group.pass_through);
     if pass_through.is_none() {
         *pass_through = proofs.pass_through();
     }
-    let mut learnt = lock(&pool.learnt);
+    let mut learnt = lock(&group.learnt);
     if learnt.is_none() {
         *learnt = proofs.learnt();
     }

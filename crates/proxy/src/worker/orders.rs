@@ -306,8 +306,9 @@ impl<D: Driver> Worker<D> {
     /// Returns the pools of a database, or all.
     fn pools_of(&self, database: Option<&str>) -> Vec<PoolId> {
         let pools = self.pools.iter();
-        let pools = pools
-            .filter(|(_, pool)| database.is_none_or(|database| *pool.global.database == *database));
+        let pools = pools.filter(|(_, pool)| {
+            database.is_none_or(|database| *pool.global.group.key.database == *database)
+        });
         pools.map(|(id, _)| id).collect()
     }
 
@@ -355,7 +356,7 @@ impl<D: Driver> Worker<D> {
     fn recycle(&mut self, database: Option<&str>) {
         for id in self.pools_of(database) {
             if let Some(pool) = self.pools.must_get_mut(id) {
-                crate::global::lock(&pool.global.welcomes).clear();
+                crate::global::lock(&pool.global.group.welcomes).clear();
                 pool.shard.recycle(self.now);
             }
             self.close_listener_of(id);

@@ -29,27 +29,23 @@ const DETACH_MAX: Duration = Duration::from_secs(5);
 impl<D: Driver> Worker<D> {
     /// Returns this worker's part of a pool; creates it for the first client.
     pub(super) fn pool_slot(&mut self, global: &Arc<GlobalPool>) -> PoolId {
-        let name = (
-            Arc::clone(&global.database),
-            Arc::clone(&global.user),
-            global.purpose,
-        );
-        if let Some(id) = self.pool_index.get(&name) {
-            return *id;
+        if let Some(id) = self.find_pool(global) {
+            return id;
         }
         let settled = self.global.settled();
-        let settings = global.settings();
+        let group = &global.group;
+        let settings = group.settings();
         let shared = Arc::clone(&global.shared);
         let seed = self.global.next_id();
         let rules = rules(&settings, &settled.settings);
         let every = settled.settings.global.catalogue_refresh;
         let mut pool = Pool {
             counted: None,
-            shard: Shard::new(shared, global.policy(&settled.settings), self.lane, seed),
+            shard: Shard::new(shared, group.policy(&settled.settings), self.lane, seed),
             rules,
             judge: state::judge(&settings),
             checks: state::checks(&settings),
-            looks: looking::interval(every, rules.state, global.purpose),
+            looks: looking::interval(every, rules.state, group.key.purpose),
             draw: seed,
             pins: BTreeMap::new(),
             reset_always: settled.settings.global.server_reset_query_always,
@@ -67,9 +63,9 @@ impl<D: Driver> Worker<D> {
         };
         pool.settle_sizing(self.lane);
         self.has_checks |= pool.checks != StateCheck::Off;
-        global.lanes.fetch_add(1, Ordering::Relaxed);
+        group.workers.fetch_add(1, Ordering::Relaxed);
         let id = self.pools.insert(pool);
-        self.pool_index.insert(name, id);
+        self.pool_index.insert(group.key.clone(), id);
         id
     }
 
@@ -115,7 +111,7 @@ impl<D: Driver> Worker<D> {
 
     /// Reads the number of a waiter of this pool.
     pub(super) fn waiter(&self, pool_id: PoolId, number: weir_pool::ClientId) -> Waiter {
-        let is_listener = |pool: &Pool| pool.global.purpose == Purpose::Listener;
+        let is_listener = |pool: &Pool| pool.global.group.key.purpose == Purpose::Listener;
         Waiter::new(
             number,
             self.pools.must_get(pool_id).is_some_and(is_listener),
@@ -204,12 +200,7 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(super) fn find_pool(&self, pool: &GlobalPool) -> Option<PoolId> {
-        let name = (
-            Arc::clone(&pool.database),
-            Arc::clone(&pool.user),
-            pool.purpose,
-        );
-        self.pool_index.get(&name).copied()
+        self.pool_index.get(&pool.group.key).copied()
     }
 
     /// Sends a free server to another worker, as soon as the driver gives its connection back.
@@ -351,8 +342,8 @@ impl<D: Driver> Worker<D> {
         let fits = |other: &Pool| {
             !Arc::ptr_eq(&other.global, pool)
                 && match scope {
-                    Scope::Database => other.global.database == pool.database,
-                    Scope::User => other.global.user == pool.user,
+                    Scope::Database => other.global.group.key.database == pool.group.key.database,
+                    Scope::User => other.global.group.key.user == pool.group.key.user,
                 }
         };
         let coldest = |shard: &Shard| match idle {
@@ -495,25 +486,21 @@ impl<D: Driver> Worker<D> {
             let Some(mut pool) = self.pools.must_remove(id) else {
                 continue;
             };
-            let global = Arc::clone(&pool.global);
+            let group = Arc::clone(&pool.global.group);
             // The last worker that had the pool logs its removal.
-            if global.lanes.fetch_sub(1, Ordering::Relaxed) == 1 {
+            if group.workers.fetch_sub(1, Ordering::Relaxed) == 1 {
                 tracing::info!(
                     "cleaning up idle pool for user {} on db {} because: {reason} (age= {}s)",
-                    global.user,
-                    global.database,
+                    group.key.user,
+                    group.key.database,
                     age.as_secs()
                 );
             }
-            lock(&global.retired).add(&mut pool);
+            lock(&group.retired).add(&mut pool);
             if let Some(tick) = pool.tick {
                 self.timers.disarm(tick, super::timers::Timer::Pool(id));
             }
-            self.pool_index.remove(&(
-                Arc::clone(&pool.global.database),
-                Arc::clone(&pool.global.user),
-                pool.global.purpose,
-            ));
+            self.pool_index.remove(&group.key);
         }
     }
 }

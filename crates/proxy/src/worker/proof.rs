@@ -261,7 +261,7 @@ impl<D: Driver> Worker<D> {
             && let Ok(pool) = self.global.pool(settings.as_ref().clone())
         {
             // The keys let Weir log in to the server as the same user (hazard SEC-64).
-            *lock(&pool.pass_through) = Some(keys);
+            *lock(&pool.group.pass_through) = Some(keys);
         }
         self.authenticated(id);
     }
@@ -344,7 +344,7 @@ impl<D: Driver> Worker<D> {
                 if let Some(secret) = secret.filter(|_| !settings.is_user_forced)
                     && let Ok(pool) = self.global.pool(settings.as_ref().clone())
                 {
-                    *lock(&pool.learnt) = Some(secret);
+                    *lock(&pool.group.learnt) = Some(secret);
                 }
                 self.join(id, *settings, Arc::new(asked));
             }

@@ -50,7 +50,7 @@ impl<D: Driver> Worker<D> {
         let mut lobby = Lobby {
             client: &mut client.session,
             registry: &mut self.registry,
-            proven: &pool.global.proven,
+            proven: &pool.global.group.proven,
             rules: pool.rules,
             has_server: pool.shard.has_idle(),
         };
@@ -374,7 +374,7 @@ impl<D: Driver> Worker<D> {
             server: &mut server.session,
             registry: &mut self.registry,
             judge: &mut pool.judge,
-            proven: &pool.global.proven,
+            proven: &pool.global.group.proven,
             rules: pool.rules,
         };
         if let Err(error) = begun {

@@ -113,7 +113,7 @@ impl<D: Driver> Worker<D> {
             return false;
         };
         let changes = self.global.role_changes.load(SeqCst);
-        lock(&pool.global.standing).is_due(self.now, delay, changes)
+        lock(&pool.global.group.standing).is_due(self.now, delay, changes)
     }
 
     /// Asks a free server about its role. The client, if any, gets the server afterwards. False if the check is off.
@@ -165,7 +165,7 @@ impl<D: Driver> Worker<D> {
                 .unwrap_or_default(),
         ) {
             Ok(rows) if rows.len() == 1 && answer.len() <= ANSWER_MAX => {
-                let mut standing = lock(&pool.global.standing);
+                let mut standing = lock(&pool.global.group.standing);
                 standing.asked_at = Some(asked_at);
                 standing.changes = changes;
                 let row = rows.into_iter().next().unwrap_or_default();
@@ -202,8 +202,8 @@ impl<D: Driver> Worker<D> {
         let global = Arc::clone(&pool.global);
         tracing::info!(
             "pool {}/{}: the role or its defaults have changed; all servers of the pool are replaced",
-            global.database,
-            global.user
+            global.group.key.database,
+            global.group.key.user
         );
         let before = self.now;
         for lane in (0..self.global.lanes()).filter(|lane| *lane != self.lane) {
@@ -226,7 +226,7 @@ impl<D: Driver> Worker<D> {
 
     /// Replaces the servers of this pool that began before `before`.
     pub(super) fn outdated(&mut self, pool: &GlobalPool, before: Moment) {
-        lock(&pool.welcomes).clear();
+        lock(&pool.group.welcomes).clear();
         let Some(id) = self.find_pool(pool) else {
             // This worker has no servers of the pool.
             return;

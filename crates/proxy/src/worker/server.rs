@@ -209,7 +209,7 @@ impl<D: Driver> Worker<D> {
         let pass_through = if settings.is_user_forced {
             None
         } else {
-            lock(&pool.global.pass_through).clone()
+            lock(&pool.global.group.pass_through).clone()
         };
         let parameters = settings
             .startup
@@ -221,7 +221,7 @@ impl<D: Driver> Worker<D> {
             parameters: parameters.collect(),
             version: Version::V3_2,
             credentials: Credentials {
-                secret: secret_of(&pool.global, settings, &settled.users),
+                secret: secret_of(&pool.global.group, settings, &settled.users),
                 pass_through,
             },
             nonce: Nonce::from_random(random().ok()?),
@@ -468,7 +468,7 @@ impl<D: Driver> Worker<D> {
                     && let Some(server) = self.servers.must_get(id)
                     && let Some(pool) = self.pools.must_get(server.pool)
                 {
-                    pool.global.forget_proofs();
+                    pool.global.group.forget_proofs();
                 }
                 refusal(body)
             }
@@ -724,12 +724,15 @@ impl<D: Driver> Worker<D> {
             return format!("S-?{id:?}:");
         };
         let endpoint = server.facts.target.endpoint();
-        let (database, user) = self
-            .pools
-            .must_get(server.pool)
-            .map_or(("(nodb)", "(nouser)"), |pool| {
-                (&*pool.global.database, &*pool.global.user)
-            });
+        let (database, user) =
+            self.pools
+                .must_get(server.pool)
+                .map_or(("(nodb)", "(nouser)"), |pool| {
+                    (
+                        &*pool.global.group.key.database,
+                        &*pool.global.group.key.user,
+                    )
+                });
         let address = super::slots::Address(&endpoint, 0);
         format!("S-{:#x}: {database}/{user}@{address}", server.facts.id)
     }

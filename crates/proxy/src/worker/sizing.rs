@@ -126,7 +126,10 @@ impl<D: Driver> Worker<D> {
                 figures.idle_in_transaction = look.idle_in_transaction;
                 figures.pinned = look.pinned;
             });
-            let name = (&*pool.global.database, &*pool.global.user);
+            let name = (
+                &*pool.global.group.key.database,
+                &*pool.global.group.key.user,
+            );
             wakes |= counted.sizing.tick(now, name, &pool.global.shared);
             is_needed |= pool.clients > 0 || pool.shard.assigned() > 0;
         }

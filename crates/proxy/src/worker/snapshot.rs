@@ -73,12 +73,12 @@ impl<D: Driver> Worker<D> {
         let tallies = self.tallies();
         for (id, pool) in &self.pools {
             let name = (
-                pool.global.database.to_string(),
-                pool.global.user.to_string(),
+                pool.global.group.key.database.to_string(),
+                pool.global.group.key.user.to_string(),
             );
             let tally = tallies.get(id).copied().unwrap_or_default();
             let row = self.pool_row(pool, &tally);
-            if pool.global.purpose == Purpose::Listener {
+            if pool.global.group.key.purpose == Purpose::Listener {
                 listeners.push((name, row));
             } else {
                 // The pool for auth_query may have the same name as a clients' pool.
@@ -86,7 +86,7 @@ impl<D: Driver> Worker<D> {
             }
             let totals = snapshot
                 .databases
-                .entry(pool.global.database.to_string())
+                .entry(pool.global.group.key.database.to_string())
                 .or_default();
             add_totals(totals, pool, period_us.unwrap_or(u64::MAX));
         }
@@ -174,8 +174,8 @@ impl<D: Driver> Worker<D> {
         let remote = server.facts.target.endpoint();
         ServerRow {
             id: server.facts.id,
-            user: name(|pool| &pool.global.user),
-            database: name(|pool| &pool.global.database),
+            user: name(|pool| &pool.global.group.key.user),
+            database: name(|pool| &pool.global.group.key.database),
             state,
             remote,
             local: server.facts.local.clone(),
@@ -235,9 +235,9 @@ impl<D: Driver> Worker<D> {
             let settled = self.global.settled();
             settled
                 .settings
-                .pool(&pool.global.database, &pool.global.user)
+                .pool(&pool.global.group.key.database, &pool.global.group.key.user)
         };
-        let is_listener = pool.global.purpose == Purpose::Listener;
+        let is_listener = pool.global.group.key.purpose == Purpose::Listener;
         let clients = is_listener.then(clients).flatten();
         clients.map_or(pool.settings.pool_size, |clients| clients.pool_size)
     }

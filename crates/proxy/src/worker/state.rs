@@ -13,31 +13,31 @@ use super::Worker;
 use super::ids::{ClientId, ServerId};
 use super::slots::Pool;
 use crate::driver::Driver;
-use crate::global::GlobalPool;
+use crate::global::GlobalGroup;
 
-/// Place of a pinned client among those of its pool (`max_pinned`).
+/// Place of a pinned client among those of its group (`max_pinned`).
 pub(super) struct Pinned {
     /// Time since which the client is pinned.
     pub(super) since: Moment,
-    pool: Arc<GlobalPool>,
+    group: Arc<GlobalGroup>,
 }
 
 impl Pinned {
     /// Takes a place. None if no place is left.
-    fn new(pool: &Arc<GlobalPool>, max: u32, now: Moment) -> Option<Self> {
+    fn new(group: &Arc<GlobalGroup>, max: u32, now: Moment) -> Option<Self> {
         let has_room = |count: u32| (max == 0 || count < max).then(|| count + 1);
         let order = Ordering::Relaxed;
-        pool.pinned.fetch_update(order, order, has_room).ok()?;
+        group.pinned.fetch_update(order, order, has_room).ok()?;
         Some(Self {
             since: now,
-            pool: Arc::clone(pool),
+            group: Arc::clone(group),
         })
     }
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        self.pool.pinned.fetch_sub(1, Ordering::Relaxed);
+        self.group.pinned.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -81,7 +81,7 @@ impl<D: Driver> Worker<D> {
         let mut message = Vec::new();
         if !server
             .session
-            .ask_state(&pool.global.database_state.names, &mut message)
+            .ask_state(&pool.global.group.database_state.names, &mut message)
         {
             return false;
         }
@@ -126,7 +126,7 @@ impl<D: Driver> Worker<D> {
             Some(pin) => {
                 let max = pool.settings.max_pinned;
                 let reason = pin.reason();
-                match Pinned::new(&pool.global, max, self.now) {
+                match Pinned::new(&pool.global.group, max, self.now) {
                     Some(place) => {
                         pool.counters.pins += 1;
                         *pool.pins.entry(reason).or_default() += 1;

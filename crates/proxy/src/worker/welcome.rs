@@ -44,7 +44,7 @@ impl<D: Driver> Worker<D> {
         client.phase = Phase::Welcome;
         client.is_newcomer = true;
         let names = asked.iter().map(|(name, _)| name);
-        pool.global.database_state.names.add(names);
+        pool.global.group.database_state.names.add(names);
         client.session = Session::new(asked, Arc::default());
         pool.clients += 1;
         pool.shard.clients(self.now, pool.clients);
@@ -56,7 +56,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let (key, name) = welcome_key(client.session.settings());
-        let known = lock(&pool.global.welcomes).get(&key).cloned();
+        let known = lock(&pool.global.group.welcomes).get(&key).cloned();
         match known {
             Some(reported) => {
                 let reported = with_application_name(&reported, name.as_deref());
@@ -162,7 +162,7 @@ impl<D: Driver> Worker<D> {
             client.lease = None;
             let (key, _) = welcome_key(client.session.settings());
             let default_name = default_name.unwrap_or_default();
-            let mut welcomes = lock(&pool.global.welcomes);
+            let mut welcomes = lock(&pool.global.group.welcomes);
             if welcomes.len() >= WELCOMES_MAX {
                 welcomes.clear();
             }

@@ -143,7 +143,7 @@ impl<D: Driver> Worker<D> {
             seat,
             wish,
         };
-        let lane = self.listening_lane(&asking.pool.database);
+        let lane = self.listening_lane(&asking.pool.group.key.database);
         self.mail(lane, Message::Listen(Box::new(asking)));
     }
 }

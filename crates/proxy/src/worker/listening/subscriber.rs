@@ -136,7 +136,11 @@ impl<D: Driver> Worker<D> {
             return None;
         }
         let Some(found) = found else { return Some(0) };
-        found.take(&mut client.session, &mut self.registry, &pool.global.proven);
+        found.take(
+            &mut client.session,
+            &mut self.registry,
+            &pool.global.group.proven,
+        );
         client.request_at = self.now;
         let waiting = Waiting {
             requests: found.requests,
@@ -618,7 +622,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let leaver = Leaver {
-            database: Arc::clone(&pool.global.database),
+            database: Arc::clone(&pool.global.group.key.database),
             seat: self.seat(id),
             channel,
         };

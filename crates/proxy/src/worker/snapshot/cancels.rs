@@ -59,8 +59,8 @@ impl<D: Driver> Worker<D> {
     /// Returns the pool of the server that a cancel request is for, as rows name it.
     fn name_of_cancel(&self, canceller: &Canceller) -> Option<(String, String)> {
         let server = self.servers.get(canceller.server()?)?;
-        let pool = &self.pools.must_get(server.pool)?.global;
-        Some((pool.database.to_string(), pool.user.to_string()))
+        let key = &self.pools.must_get(server.pool)?.global.group.key;
+        Some((key.database.to_string(), key.user.to_string()))
     }
 
     /// Adds the cancel requests that are on their way.

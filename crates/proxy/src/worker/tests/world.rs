@@ -601,7 +601,7 @@ impl World {
     pub(super) fn listening_servers(&self) -> usize {
         let listens = |worker: &Worker<MemoryDriver>, pool: PoolId| {
             let pool = worker.pools.get(pool);
-            pool.is_some_and(|pool| pool.global.purpose == Purpose::Listener)
+            pool.is_some_and(|pool| pool.global.group.key.purpose == Purpose::Listener)
         };
         let of_worker = |worker: &Worker<MemoryDriver>| {
             let servers = worker.servers.iter();
