@@ -308,8 +308,8 @@ struct Conn {
     unreported: usize,
     /// True from `Flow::Full` until `Drained` is reported.
     full: bool,
-    /// True if `Drained` was promised.
-    is_promised: bool,
+    /// True if the worker waits for `Drained`.
+    is_awaited: bool,
     sending: Sending,
     connecting: bool,
     reasons: Reasons,
@@ -496,7 +496,7 @@ impl MemoryDriver {
             backlog: VecDeque::new(),
             unreported: 0,
             full: false,
-            is_promised: false,
+            is_awaited: false,
             sending: self.sending,
             connecting,
             reasons: Reasons::default(),
@@ -584,7 +584,7 @@ impl MemoryDriver {
                     conn.flush();
                 }
             }
-            if conn.unsent() == 0 && (conn.full || conn.is_promised) {
+            if conn.unsent() == 0 && (conn.full || conn.is_awaited) {
                 self.moves += 1;
                 self.drained.push_back(key);
             }
@@ -719,7 +719,7 @@ impl Driver for MemoryDriver {
             let conn = self.conns.get_mut(key);
             let is_open = |conn: &&mut Conn| conn.closing.is_none() && !conn.broken;
             if let Some(conn) = conn.filter(is_open).filter(|conn| conn.unsent() == 0) {
-                (conn.full, conn.is_promised) = (false, false);
+                (conn.full, conn.is_awaited) = (false, false);
                 return Some(Completion::Drained(conn.owner));
             }
         }
@@ -802,8 +802,8 @@ impl Driver for MemoryDriver {
         let Some(conn) = conn.filter(|conn| !conn.broken) else {
             return true;
         };
-        let is_drained = conn.unsent() == 0 && !conn.full && !conn.is_promised;
-        conn.is_promised |= !is_drained;
+        let is_drained = conn.unsent() == 0 && !conn.full && !conn.is_awaited;
+        conn.is_awaited |= !is_drained;
         is_drained
     }
 
