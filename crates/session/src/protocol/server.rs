@@ -510,10 +510,12 @@ impl Server {
         self.queue.awaits_required() || self.queue.is_fence_followed() || is_interrupted
     }
 
-    /// True if the server only has to get the client's settings back, and the client waits for nothing.
+    /// True if the server only has to get the client's settings back, and the client waits for nothing. False in a batch
+    /// of the client's: PostgreSQL skips the rest of a batch whose fence was interrupted, and another server would not.
     pub fn is_only_resuming(&self) -> bool {
         let is_resuming = self.awaits_required() || self.broken_fence.is_some();
         is_resuming
+            && self.sent != Sent::OpenBatch
             && !self.is_uncertain()
             && !self.rarities.has(ServerRarity::OwesReady)
             && !self.owes_client()
