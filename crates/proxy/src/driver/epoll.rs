@@ -9,7 +9,6 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mio::event::Event;
 use mio::{Events, Poll, Token, Waker};
 use slotmap::{Key as _, KeyData, SlotMap};
 use weir_pool::Moment;
@@ -21,6 +20,10 @@ use super::{Completion, Driver, Ending, Flow, Key, Owner, Reasons, Why};
 use crate::listen::Listener;
 use crate::socket::{Socket, Stream, Target, TcpOptions};
 use crate::tls::Session;
+
+mod noted;
+
+use noted::Noted;
 
 const EVENTS_MAX: usize = 1024;
 const WAKER: Token = Token(usize::MAX);
@@ -500,26 +503,6 @@ impl Conn {
         if self.readable && self.is_heard() && !self.queued {
             self.queued = true;
             ready.push_back(key);
-        }
-    }
-}
-
-/// Events that epoll reports for one socket.
-#[derive(Debug, Clone, Copy)]
-struct Noted {
-    readable: bool,
-    writable: bool,
-    hung_up: bool,
-    broken: bool,
-}
-
-impl Noted {
-    fn new(event: &Event) -> Self {
-        Self {
-            readable: event.is_readable(),
-            writable: event.is_writable(),
-            hung_up: event.is_read_closed(),
-            broken: event.is_error() || event.is_write_closed(),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::neighbour::Neighbour;
 use crate::offload::{Kind, Offload};
 use crate::running::Arrivals;
 
-/// What all threads know of each worker, by its number.
+/// Facts that all threads know of each worker, by its number.
 pub(crate) struct Workers {
     pub(crate) mailboxes: OnceLock<Vec<Mailbox>>,
     /// Number of clients.

@@ -18,7 +18,7 @@ use crate::handover::Link;
 /// Interval at which a draining worker without clients looks if others still need it.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How far this worker is with ending.
+/// State of this worker's ending.
 #[derive(Default)]
 pub(super) struct Ending {
     /// Shutdown in progress; an upgrade is one that waits for clients.
