@@ -203,6 +203,7 @@ fn a_client_whose_batch_was_skipped_in_part_does_not_go_on_with_the_rest_on_anot
         is_checked: true,
         ..exposed(&[])
     };
+    let op = |what, who, seed| Op { what, who, seed };
     let plan = Plan {
         seed: 1795482000035249,
         lanes: 1,
@@ -212,96 +213,24 @@ fn a_client_whose_batch_was_skipped_in_part_does_not_go_on_with_the_rest_on_anot
         typists: 0,
         options: vec![],
         ops: vec![
-            Op {
-                what: What::Act,
-                who: 2,
-                seed: 0x8b7ec0aee83bbc31,
-            },
-            Op {
-                what: What::Act,
-                who: 1,
-                seed: 0x736ef04021146b32,
-            },
-            Op {
-                what: What::Settle,
-                who: 0,
-                seed: 0x0,
-            },
-            Op {
-                what: What::AskCancel,
-                who: 2,
-                seed: 0x352a9bf12ee0ab08,
-            },
-            Op {
-                what: What::Act,
-                who: 2,
-                seed: 0x9ebe4e2ee8597131,
-            },
-            Op {
-                what: What::Client,
-                who: 3,
-                seed: 0x5d4390f08e58ed50,
-            },
-            Op {
-                what: What::Turns,
-                who: 0,
-                seed: 0x0,
-            },
-            Op {
-                what: What::AskCancel,
-                who: 2,
-                seed: 0xfa7b00d488fb4e51,
-            },
-            Op {
-                what: What::Server,
-                who: 0,
-                seed: 0x9008e08d9b878dde,
-            },
-            Op {
-                what: What::Hit,
-                who: 5,
-                seed: 0x1d50efb93dd133bb,
-            },
-            Op {
-                what: What::Client,
-                who: 2,
-                seed: 0xcbe1322d725b436a,
-            },
-            Op {
-                what: What::AskCancel,
-                who: 1,
-                seed: 0x47a9b8b1ce89662f,
-            },
-            Op {
-                what: What::AskCancel,
-                who: 2,
-                seed: 0x5c7b4415b41842d7,
-            },
-            Op {
-                what: What::Servers,
-                who: 0,
-                seed: 0x0,
-            },
-            Op {
-                what: What::AskCancel,
-                who: 2,
-                seed: 0xeb16d112ee87283,
-            },
-            Op {
-                what: What::Client,
-                who: 2,
-                seed: 0x4cee155cb86d5bbb,
-            },
-            Op {
-                what: What::Turn,
-                who: 0,
-                seed: 0xb44d00d18ee1260d,
-            },
-            Op {
-                what: What::Fault,
-                who: 0,
-                seed: 0x5a023e843bc5a6be,
-            },
+            op(What::Act, 2, 0x8b7ec0aee83bbc31),
+            op(What::Act, 1, 0x736ef04021146b32),
+            op(What::Settle, 0, 0x0),
+            op(What::AskCancel, 2, 0x352a9bf12ee0ab08),
+            op(What::Act, 2, 0x9ebe4e2ee8597131),
+            op(What::Client, 3, 0x5d4390f08e58ed50),
+            op(What::Turns, 0, 0x0),
+            op(What::AskCancel, 2, 0xfa7b00d488fb4e51),
+            op(What::Server, 0, 0x9008e08d9b878dde),
+            op(What::Hit, 5, 0x1d50efb93dd133bb),
+            op(What::Client, 2, 0xcbe1322d725b436a),
+            op(What::AskCancel, 1, 0x47a9b8b1ce89662f),
+            op(What::AskCancel, 2, 0x5c7b4415b41842d7),
+            op(What::Servers, 0, 0x0),
+            op(What::AskCancel, 2, 0xeb16d112ee87283),
+            op(What::Client, 2, 0x4cee155cb86d5bbb),
+            op(What::Turn, 0, 0xb44d00d18ee1260d),
+            op(What::Fault, 0, 0x5a023e843bc5a6be),
         ],
     };
     replay(&plan);
