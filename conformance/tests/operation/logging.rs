@@ -236,7 +236,7 @@ fn lines_that_repeat_are_limited_and_counted() -> Result<()> {
     let (counts, lines): (Vec<_>, Vec<_>) = log
         .lines()
         .filter(|line| line.contains("pooler error: no such database"))
-        .partition(|line| line.contains("more lines within"));
+        .partition(|line| line.contains("similar lines within"));
     let count = |line: &&str| -> Option<usize> {
         let (_, rest) = line.split_once("WARNING ")?;
         rest.split_once(' ')?.0.parse().ok()

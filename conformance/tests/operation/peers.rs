@@ -92,7 +92,7 @@ fn a_peer_that_is_gone_costs_nothing_but_the_cancel() -> Result<()> {
     let mut other = Raw::tcp(weir.port(), Duration::from_secs(10))?;
     other.send(&frontend::cancel_request(0x4002_0005, &[1, 2, 3, 3]))?;
     ensure!(other.read_to_close()?.is_empty());
-    weir.wait_log("cancel request for peer 2 is dropped")?;
+    weir.wait_log("cancel request for peer 2 dropped")?;
     ensure!(client.query_one("select 1")? == "1");
     Ok(())
 }

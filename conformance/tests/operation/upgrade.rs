@@ -379,7 +379,7 @@ fn a_client_with_tls_stays_until_it_leaves() -> Result<()> {
         let mut command = Command::new(weir_bin()?);
         tools::run_any(command.args(["upgrade", "--pid", &pid]))
     });
-    chain.first.wait_log("1 of them with TLS")?;
+    chain.first.wait_log("1 of them use TLS")?;
     for _ in 0..3 {
         ensure!(sealed.query_one("select 1")? == "1");
         ensure!(plain.query_one("select 1")? == "1");
