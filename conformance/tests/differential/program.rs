@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! pool 1 workers 2
-//! client A user=app DateStyle=German     clients with their start-up parameters
+//! client A user=app; DateStyle=German    clients with their start-up parameters
 //! A: set app.x = 'a' ;; select 1         a simple query; `;;` separates the statements of one text
 //! A> parse a int4: select $1 | sync      messages of the extended protocol, see `Item`
 //! A copies 1,x/2,y: copy t from stdin    a COPY whose data is sent ahead; `-` is an empty one, `!` ends it by CopyFail
