@@ -164,6 +164,12 @@ impl Postgres {
         while !self.stalled && self.work() {
             moved = true;
         }
+        if !self.stalled && self.stage != Stage::Over && self.peer.is_over() {
+            // What is left is a part of a message. PostgreSQL ends the session when it finds the connection closed.
+            self.backend.close();
+            self.stage = Stage::Over;
+            moved = true;
+        }
         if !self.stalled && self.stage == Stage::Up && self.running.is_none() {
             self.backend.speak_up();
             self.outbox.append(&mut self.backend.take_sent());

@@ -235,3 +235,46 @@ fn a_client_whose_batch_was_skipped_in_part_does_not_go_on_with_the_rest_on_anot
     };
     replay(&plan);
 }
+
+/// A fault of the simulated server: it lived on with its lock.
+#[test]
+fn a_server_ends_behind_a_part_of_a_message() {
+    use Topic::*;
+    let none = Person {
+        is_exposed: false,
+        is_checked: false,
+        is_struck: false,
+        ..exposed(&[])
+    };
+    let person = Person {
+        topics: vec![
+            AdvisoryLocks,
+            Copy,
+            Cursors,
+            Discard,
+            Notifications,
+            SearchPath,
+        ],
+        large: 40000,
+        ..none
+    };
+    let op = |what, who, seed| Op { what, who, seed };
+    let plan = Plan {
+        seed: 1795489000003389,
+        lanes: 1,
+        places: 1,
+        room: 1048576,
+        people: vec![none.clone(), none, person],
+        typists: 0,
+        options: vec![],
+        ops: vec![
+            op(What::Act, 2, 0xc83c02802c8a6c7f),
+            op(What::Settle, 0, 0x0),
+            op(What::Act, 2, 0x62226ebe1a55b689),
+            op(What::Act, 2, 0xd99eec21dad58368),
+            op(What::Client, 0, 0xe40ff5f7715d641f),
+            op(What::Vanish, 2, 0xa05b65758711a304),
+        ],
+    };
+    replay(&plan);
+}
