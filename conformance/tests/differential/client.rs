@@ -1,5 +1,6 @@
 //! Client of either side, which acts in steps and keeps what it received.
 
+use std::io::ErrorKind;
 use std::io::Read;
 use std::time::Duration;
 
@@ -172,10 +173,13 @@ impl Client {
         Ok(lines)
     }
 
-    /// Notifications since the last call; waits for at least this number.
+    /// Notifications since the last call. Waits for this number, up to [`PATIENCE`].
     pub(crate) fn heard(&mut self, at_least: usize) -> Result<Vec<String>> {
         while self.heard.len() < at_least {
-            let message = self.raw.read_message().context("no notification")?;
+            let message = match self.raw.read_message() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                message => message.context("no notification")?,
+            };
             let line = self.take(&message)?;
             ensure!(line.is_none(), "{line:?} instead of a notification");
         }

@@ -30,6 +30,9 @@ const GONE_NAME: &str = "EXECUTE does not find a statement that cannot be parsed
 pub(crate) const ORDER: &str = "what comes on a client's own server and on the listening connection may come in any order \
      (docs/concepts/listen-notify.md)";
 
+const EARLY: &str = "a session that listens to one channel and begins to listen to another in a transaction hears from \
+     PostgreSQL what was committed there before (docs/concepts/listen-notify.md)";
+
 const TAKEN: &str = "a setting whose privilege or role was taken away cannot be set on another server: \
      the statement is refused and not run (docs/internals/session-state.md)";
 const GONE_ROLE: &str = "PostgreSQL itself goes on under the oid of a role that is gone";
@@ -245,8 +248,13 @@ fn sqlstate(error: Option<&String>) -> Option<&str> {
 }
 
 /// Judges notifications that differ. `is_split` is true if some LISTENs of the client stood beside other statements,
-/// so that its server listens as well.
-pub(crate) fn judge_heard(expected: &[String], found: &[String], is_split: bool) -> Verdict {
+/// so that its server listens as well, `is_late` if some stood in a transaction block.
+pub(crate) fn judge_heard(
+    expected: &[String],
+    found: &[String],
+    is_split: bool,
+    is_late: bool,
+) -> Verdict {
     let sorted = |lines: &[String]| {
         let mut lines = lines.to_vec();
         lines.sort_unstable();
@@ -254,6 +262,11 @@ pub(crate) fn judge_heard(expected: &[String], found: &[String], is_split: bool)
     };
     if is_split && sorted(expected) == sorted(found) {
         return Verdict::Known(ORDER);
+    }
+    let mut rest = expected.iter();
+    let is_part = found.iter().all(|line| rest.any(|other| other == line));
+    if is_late && is_part && found.len() < expected.len() {
+        return Verdict::Known(EARLY);
     }
     Verdict::Differs
 }

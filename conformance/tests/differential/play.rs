@@ -63,6 +63,7 @@ pub(crate) fn play(world: &mut World, program: &Program) -> Result<Outcome> {
         last: None,
         is_at_risk: false,
         is_split: false,
+        is_late_listen: false,
         has_indirect: false,
         has_long: false,
         transcript: Vec::new(),
@@ -103,6 +104,8 @@ struct Play<'a, 'b> {
     is_at_risk: bool,
     /// True if a LISTEN stood beside other statements.
     is_split: bool,
+    /// True if a LISTEN stood in a transaction block.
+    is_late_listen: bool,
     /// True if a client has prepared a FETCH or EXECUTE.
     has_indirect: bool,
     /// True if a client has prepared a long text.
@@ -369,6 +372,8 @@ impl Play<'_, '_> {
             mut subject,
         } = pair;
         let is_inside = !oracle.is_idle();
+        let is_begun = is_inside || text.to_lowercase().contains("begin");
+        self.is_late_listen |= is_begun && text.to_lowercase().contains("listen");
         let expected = attempt(&mut oracle, &mut self.stage.oracle, act, &marker);
         let mut heard = expected.1;
         let found = attempt(&mut subject, &mut self.stage.subject, act, &marker);
@@ -393,7 +398,7 @@ impl Play<'_, '_> {
                 self.transcript.push(format!(
                     "    notifications\n    PostgreSQL: {heard:?}\n    Weir:       {theirs:?}"
                 ));
-                verdict = known::judge_heard(&heard, &theirs, self.is_split);
+                verdict = known::judge_heard(&heard, &theirs, self.is_split, self.is_late_listen);
             }
         } else {
             heard.clear();
