@@ -68,7 +68,7 @@ struct Cancellable {
 /// Location of a client: its worker, and its id there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Place {
-    pub(crate) lane: usize,
+    pub(crate) worker: usize,
     pub(crate) client: ClientId,
 }
 
@@ -111,7 +111,7 @@ impl Global {
     pub(crate) fn new(
         settled: Settled,
         console: Arc<dyn Console>,
-        lanes: usize,
+        workers: usize,
         commands: crossbeam_channel::Sender<Command>,
     ) -> std::io::Result<Self> {
         let global = &settled.settings.global;
@@ -135,7 +135,7 @@ impl Global {
             role_changes: AtomicU64::new(0),
             pools: Mutex::default(),
             cancellable: Mutex::default(),
-            workers: Workers::new(lanes),
+            workers: Workers::new(workers),
             helpers: Helpers::start()?,
             limits: Limits::new(clients_max),
             sources: Sources::new(failures, cancels),
@@ -187,26 +187,26 @@ impl Global {
         self.ids.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn mailbox(&self, lane: usize) -> Option<&Mailbox> {
+    pub(crate) fn mailbox(&self, worker: usize) -> Option<&Mailbox> {
         self.workers
             .mailboxes
             .get()
-            .and_then(|boxes| boxes.get(lane))
+            .and_then(|boxes| boxes.get(worker))
     }
 
-    pub(crate) fn lanes(&self) -> usize {
+    pub(crate) fn worker_count(&self) -> usize {
         self.workers.loads.len()
     }
 
     /// Returns the worker with the fewest clients; `own` on a tie.
     pub(crate) fn least_loaded(&self, own: usize) -> usize {
-        let load = |lane: &usize| {
+        let load = |worker: &usize| {
             self.workers
                 .loads
-                .get(*lane)
+                .get(*worker)
                 .map_or(usize::MAX, |n| n.load(Ordering::Relaxed))
         };
-        let best = (0..self.lanes()).min_by_key(|lane| (load(lane), *lane != own));
+        let best = (0..self.worker_count()).min_by_key(|worker| (load(worker), *worker != own));
         best.unwrap_or(own)
     }
 
@@ -319,7 +319,13 @@ impl Global {
         let (database, user) = self.quotas_of(&settings);
         let hosts = self.hosts.alternatives(&settings);
         let policy = policy(&settings, &settled.settings);
-        let shared = Arc::new(Shared::new(&policy, self.lanes(), database, user, hosts));
+        let shared = Arc::new(Shared::new(
+            &policy,
+            self.worker_count(),
+            database,
+            user,
+            hosts,
+        ));
         shared.set_paused(orders::is_paused(&lock(&self.halting.halts), &key.database));
         let group = GlobalGroup::new(key.clone(), settings, database_state);
         let pool = Arc::new(GlobalPool::new(Arc::new(group), shared));

@@ -142,7 +142,7 @@ mod tests {
             pid: 7,
             key: vec![1; length],
             asker: Place {
-                lane: 1,
+                worker: 1,
                 client: 3_u64.into(),
             },
         }

@@ -95,7 +95,7 @@ pub(crate) enum Message {
         pool: Arc<GlobalPool>,
         before: Moment,
     },
-    /// Server handed over from another lane.
+    /// Server handed over from another worker.
     Transfer {
         pool: Arc<GlobalPool>,
         transfer: Box<Transfer>,

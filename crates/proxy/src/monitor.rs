@@ -213,31 +213,31 @@ impl Desk {
 
 /// Collects the figures of all workers, or none: a total without one worker would seem to fall.
 fn collect(global: &Global) -> Result<Snapshot, String> {
-    let lanes = global.lanes();
-    let (sender, answers) = bounded(lanes);
-    for mailbox in (0..lanes).filter_map(|lane| global.mailbox(lane)) {
+    let workers = global.worker_count();
+    let (sender, answers) = bounded(workers);
+    for mailbox in (0..workers).filter_map(|worker| global.mailbox(worker)) {
         // A full mailbox is not being read; a worker that has ended takes no message either.
         drop(mailbox.send(Message::Measure(sender.clone())));
     }
     drop(sender);
     let until = global.clock.now().plus(WORKERS_MAX);
     let mut parts: Vec<Snapshot> = Vec::new();
-    while parts.len() < lanes
+    while parts.len() < workers
         && let Ok(part) = answers.recv_timeout(until.since(global.clock.now()))
     {
         parts.push(*part);
     }
     // During a shutdown, workers end one after another.
-    for (lane, last) in global.workers.last_figures.iter().enumerate() {
-        let has_answered = |part: &Snapshot| part.workers.iter().any(|row| row.worker == lane);
+    for (worker, last) in global.workers.last_figures.iter().enumerate() {
+        let has_answered = |part: &Snapshot| part.workers.iter().any(|row| row.worker == worker);
         if let Some(last) = last.get().filter(|_| !parts.iter().any(has_answered)) {
             parts.push(Snapshot::clone(last));
         }
     }
-    if parts.len() < lanes {
+    if parts.len() < workers {
         let (count, limit) = (parts.len(), WORKERS_MAX.as_secs());
         return Err(format!(
-            "{count} of {lanes} workers answered within {limit} s"
+            "{count} of {workers} workers answered within {limit} s"
         ));
     }
     let mut snapshot = Snapshot::default();

@@ -93,10 +93,10 @@ impl Resolver {
 }
 
 /// Resolves a name on a helper; the answer goes to the worker's mailbox. Returns false if the helpers are overloaded.
-pub(crate) fn resolve(global: &Arc<Global>, name: String, lane: usize, server: ServerId) -> bool {
+pub(crate) fn resolve(global: &Arc<Global>, name: String, worker: usize, server: ServerId) -> bool {
     let shared = Arc::clone(global);
     resolve_then(global, name, move |addresses| {
-        if let Some(mailbox) = shared.mailbox(lane) {
+        if let Some(mailbox) = shared.mailbox(worker) {
             mailbox.send_waiting(Message::Resolved(Resolved { server, addresses }));
         }
     })

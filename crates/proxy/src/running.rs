@@ -60,7 +60,7 @@ pub fn start(
 ) -> Result<Running, StartError> {
     let global_options = &setup.settings.global;
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let lanes = global_options.worker_count(cores);
+    let workers = global_options.worker_count(cores);
     let options = TcpOptions::new(global_options);
     let listeners = listen::open(global_options, passed)?;
     for listener in &listeners {
@@ -68,14 +68,14 @@ pub fn start(
     }
     let offered = share(&listeners)?;
     let (sender, commands) = bounded(COMMANDS_MAX);
-    let global = Global::new(Settled::new(setup, None), console, lanes, sender)?;
+    let global = Global::new(Settled::new(setup, None), console, workers, sender)?;
     let global = Arc::new(global);
     #[cfg(feature = "debug-spin")]
     crate::spin::warn();
     let mut listeners = Some(listeners);
     let mut parts = Vec::new();
     let mut mailboxes = Vec::new();
-    for _ in 0..lanes {
+    for _ in 0..workers {
         // The first worker accepts for all workers, which get equal shares of the clients.
         let (driver, waker) = Epoll::new(listeners.take().unwrap_or_default(), options)?;
         let (sender, inbox) = mailbox(waker);
@@ -85,12 +85,12 @@ pub fn start(
     // The only place that sets it.
     let _ = global.workers.mailboxes.set(mailboxes);
     let mut workers = Vec::new();
-    for (lane, (driver, inbox)) in parts.into_iter().enumerate() {
-        let worker = Worker::new(lane, Arc::clone(&global), driver, inbox);
-        let name = format!("weir-worker-{lane}");
+    for (number, (driver, inbox)) in parts.into_iter().enumerate() {
+        let worker = Worker::new(number, Arc::clone(&global), driver, inbox);
+        let name = format!("weir-worker-{number}");
         workers.push(thread::Builder::new().name(name).spawn(move || {
             if let Err(error) = worker.run() {
-                tracing::error!("worker {lane} ended: {error}");
+                tracing::error!("worker {number} ended: {error}");
             }
         })?);
     }

@@ -57,7 +57,7 @@ pub(crate) struct Figures {
 #[derive(Debug)]
 pub(crate) struct Sizing {
     id: u64,
-    lanes: Box<[Mutex<Figures>]>,
+    workers: Box<[Mutex<Figures>]>,
     /// Time after which a transaction counts as pinned, in microseconds.
     pin_after_us: AtomicU64,
     pilot: Mutex<Pilot>,
@@ -102,7 +102,7 @@ impl Sizing {
     /// Makes the sizing of a pool with these settings, and puts its limit in force.
     pub(crate) fn new(
         settings: &PoolSettings,
-        lanes: usize,
+        workers: usize,
         id: u64,
         turns: Vec<Arc<Mutex<Turns>>>,
         shared: &Shared,
@@ -111,7 +111,7 @@ impl Sizing {
         shared.set_limit(count(settings.size));
         Self {
             id,
-            lanes: (0..lanes).map(|_| Mutex::default()).collect(),
+            workers: (0..workers).map(|_| Mutex::default()).collect(),
             pin_after_us: AtomicU64::new(u64::MAX),
             pilot: Mutex::new(Pilot {
                 controller: Controller::new(settings, id),
@@ -150,14 +150,14 @@ impl Sizing {
     }
 
     /// Returns the totals that a worker had counted before it forgot the pool.
-    pub(crate) fn totals_of(&self, lane: usize) -> Totals {
-        let figures = self.lanes.get(lane);
+    pub(crate) fn totals_of(&self, worker: usize) -> Totals {
+        let figures = self.workers.get(worker);
         figures.map_or_else(Totals::default, |figures| lock(figures).totals.clone())
     }
 
     /// Publishes the figures of a worker.
-    pub(crate) fn publish(&self, lane: usize, write: impl FnOnce(&mut Figures)) {
-        if let Some(figures) = self.lanes.get(lane) {
+    pub(crate) fn publish(&self, worker: usize, write: impl FnOnce(&mut Figures)) {
+        if let Some(figures) = self.workers.get(worker) {
             write(&mut lock(figures));
         }
     }
@@ -197,8 +197,8 @@ impl Sizing {
             has_turn: ask_for_turn(&pilot.turns, self.id, pilot.wants_turn, at),
             ..Observation::default()
         };
-        for lane in &self.lanes {
-            let figures = lock(lane);
+        for worker in &self.workers {
+            let figures = lock(worker);
             seen.totals.add(&figures.totals);
             seen.waiting += figures.waiting;
             seen.idle_in_transaction += figures.idle_in_transaction;

@@ -83,7 +83,8 @@ const BUFFER_KEPT: usize = 256 * 1024;
 
 /// Worker state; see the module documentation.
 pub(crate) struct Worker<D> {
-    lane: usize,
+    /// Number of the worker, from 0.
+    number: usize,
     global: Arc<Global>,
     driver: D,
     inbox: Inbox,
@@ -122,13 +123,13 @@ pub(crate) struct Worker<D> {
 }
 
 impl<D: Driver> Worker<D> {
-    pub(crate) fn new(lane: usize, global: Arc<Global>, driver: D, inbox: Inbox) -> Self {
+    pub(crate) fn new(number: usize, global: Arc<Global>, driver: D, inbox: Inbox) -> Self {
         let now = global.clock.now();
-        let lanes = global.lanes();
-        let registry = Registry::new(lane, lanes);
+        let workers = global.worker_count();
+        let registry = Registry::new(number, workers);
         let broken = Arc::clone(&global.broken);
         let mut worker = Self {
-            lane,
+            number,
             global,
             driver,
             inbox,
@@ -141,7 +142,7 @@ impl<D: Driver> Worker<D> {
             registry,
             has_checks: false,
             has_removed: false,
-            listening: Listening::new(lanes, &broken),
+            listening: Listening::new(workers, &broken),
             timers: Timers::default(),
             is_sizing: false,
             nobody: Session::default(),
@@ -170,7 +171,7 @@ impl<D: Driver> Worker<D> {
         while !self.ending.is_over() {
             self.turn(&mut buffer)?;
         }
-        if let Some(last) = self.global.workers.last_figures.get(self.lane) {
+        if let Some(last) = self.global.workers.last_figures.get(self.number) {
             // Set here and nowhere else.
             let _ = last.set(Box::new(self.measure()));
         }
@@ -284,8 +285,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sends a message to another worker; `Err` gives it back.
-    fn post(&self, lane: usize, message: Message) -> Result<(), Message> {
-        match self.global.mailbox(lane) {
+    fn post(&self, worker: usize, message: Message) -> Result<(), Message> {
+        match self.global.mailbox(worker) {
             Some(mailbox) => mailbox.send(message),
             None => Err(message),
         }

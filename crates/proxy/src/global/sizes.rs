@@ -20,8 +20,8 @@ impl Global {
             }
         } else if finds_size(&settings) {
             let turns = self.hosts.turns(&settings);
-            let (lanes, id) = (self.lanes(), self.next_id());
-            let sizing = Sizing::new(&settings, lanes, id, turns, &pool.shared);
+            let (workers, id) = (self.worker_count(), self.next_id());
+            let sizing = Sizing::new(&settings, workers, id, turns, &pool.shared);
             // If another thread came first, it has set the same.
             let _ = pool.sizing.set(Arc::new(sizing));
         }

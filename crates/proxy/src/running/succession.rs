@@ -127,7 +127,7 @@ fn read(global: &Global, message: LinkMessage, socket: Option<OwnedFd>) {
 /// Handles a cancel request for which the other process has no client.
 pub(crate) fn cancel(global: &Global, pid: u32, key: &[u8], asker: Place) {
     let place = global.cancellable(pid, key);
-    let mailbox = place.and_then(|place| Some((place, global.mailbox(place.lane)?)));
+    let mailbox = place.and_then(|place| Some((place, global.mailbox(place.worker)?)));
     let Some((place, mailbox)) = mailbox else {
         return global.succession.neighbour.cancel_over(asker);
     };
@@ -152,7 +152,7 @@ pub(crate) fn part(global: &Global) {
 }
 
 fn close_asker(global: &Global, asker: Place) {
-    if let Some(mailbox) = global.mailbox(asker.lane) {
+    if let Some(mailbox) = global.mailbox(asker.worker) {
         mailbox.send_waiting(Message::CancelOver(asker.client));
     }
 }
@@ -163,12 +163,12 @@ fn arrive(global: &Global, moved: Box<Moved>, socket: OwnedFd) {
         "unix" => Socket::Unix(UnixStream::from_std(socket.into())),
         _ => Socket::Tcp(TcpStream::from_std(socket.into())),
     };
-    let lane = global.least_loaded(0);
-    if let Some(load) = global.workers.loads.get(lane) {
+    let worker = global.least_loaded(0);
+    if let Some(load) = global.workers.loads.get(worker) {
         load.fetch_add(1, Ordering::Relaxed);
     }
     let stream = socket.into();
-    if let Some(mailbox) = global.mailbox(lane) {
+    if let Some(mailbox) = global.mailbox(worker) {
         mailbox.send_waiting(Message::Arrived(Box::new(Arrival { moved, stream })));
     }
 }

@@ -444,10 +444,10 @@ impl<D: Driver> Worker<D> {
         if let Some(login) = self.login(id) {
             login.busy = Busy::Waiting;
         }
-        let (global, lane) = (Arc::clone(&self.global), self.lane);
+        let (global, worker) = (Arc::clone(&self.global), self.number);
         let job = move || {
             let answered = Box::new(find());
-            if let Some(mailbox) = global.mailbox(lane) {
+            if let Some(mailbox) = global.mailbox(worker) {
                 mailbox.send_waiting(Message::Learnt { asker, answered });
             }
         };
@@ -551,7 +551,7 @@ impl<D: Driver> Worker<D> {
         let user = login.hello.user.clone();
         let name = client.to_string();
         let deadline = settled.settings.global.client_login_timeout;
-        let (global, lane) = (Arc::clone(&self.global), self.lane);
+        let (global, worker) = (Arc::clone(&self.global), self.number);
         let job = move || {
             let tls = &settled.ldap_tls;
             let verdict = match &directory {
@@ -577,7 +577,7 @@ impl<D: Driver> Worker<D> {
                     false
                 }
             };
-            if let Some(mailbox) = global.mailbox(lane) {
+            if let Some(mailbox) = global.mailbox(worker) {
                 let answered = Box::new(Answered::Verdict(fits));
                 mailbox.send_waiting(Message::Learnt { asker, answered });
             }

@@ -416,7 +416,7 @@ impl<D: Driver> Worker<D> {
                 self.global.succession.neighbour.cancel_over(place)
             }
             Some(CancelAsker::There(place)) => {
-                self.mail(place.lane, Message::CancelOver(place.client));
+                self.mail(place.worker, Message::CancelOver(place.client));
             }
             Some(CancelAsker::Here(_)) | None => {}
         }

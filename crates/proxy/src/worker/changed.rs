@@ -46,7 +46,7 @@ impl<D: Driver> Worker<D> {
             pool.reset_always = settled.settings.global.server_reset_query_always;
             let policy = crate::global::policy(&settings, &settled.settings);
             pool.settings = settings;
-            pool.settle_sizing(self.lane);
+            pool.settle_sizing(self.number);
             pool.shard.set_policy(self.now, policy);
             if moved || is_removed {
                 lock(&pool.global.group.welcomes).clear();

@@ -34,21 +34,21 @@ impl<D: Driver> Worker<D> {
     /// Gives a connection that came in on a listener of this worker to the worker with the fewest clients.
     pub(super) fn accepted(&mut self, accepted: Accepted) {
         // The other workers may have ended.
-        let lane = match self.ending.how() {
-            None => self.global.least_loaded(self.lane),
-            Some(_) => self.lane,
+        let worker = match self.ending.how() {
+            None => self.global.least_loaded(self.number),
+            Some(_) => self.number,
         };
-        if let Some(load) = self.global.workers.loads.get(lane) {
+        if let Some(load) = self.global.workers.loads.get(worker) {
             load.fetch_add(1, Ordering::Relaxed);
         }
-        if lane == self.lane {
+        if worker == self.number {
             self.welcome_socket(accepted);
             return;
         }
         if let Err(Message::Accepted(accepted)) =
-            self.post(lane, Message::Accepted(Box::new(accepted)))
+            self.post(worker, Message::Accepted(Box::new(accepted)))
         {
-            self.move_load(lane, self.lane);
+            self.move_load(worker, self.number);
             self.welcome_socket(*accepted);
         }
     }
@@ -113,7 +113,7 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(super) fn lower_load(&self) {
-        if let Some(load) = self.global.workers.loads.get(self.lane) {
+        if let Some(load) = self.global.workers.loads.get(self.number) {
             load.fetch_sub(1, Ordering::Relaxed);
         }
     }

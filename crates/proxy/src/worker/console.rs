@@ -127,9 +127,9 @@ impl<D: Driver> Worker<D> {
         let question = self.questions.number();
         let snapshot = self.describe();
         let mut missing = 0;
-        for lane in (0..self.global.lanes()).filter(|lane| *lane != self.lane) {
-            let to = self.lane;
-            let asked = self.post(lane, Message::Describe { to, question });
+        for worker in (0..self.global.worker_count()).filter(|worker| *worker != self.number) {
+            let to = self.number;
+            let asked = self.post(worker, Message::Describe { to, question });
             missing += usize::from(asked.is_ok());
         }
         let gathering = Gathering {

@@ -175,11 +175,11 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// True if this worker has to stay until clients on other workers have ended: lane 0 accepts administrators.
+    /// True if this worker has to stay until clients on other workers have ended: worker 0 accepts administrators.
     fn is_last_to_go(&self) -> bool {
         let others = self.global.workers.loads.iter().enumerate();
-        let mut others = others.filter(|(lane, _)| *lane != self.lane);
+        let mut others = others.filter(|(worker, _)| *worker != self.number);
         let have_clients = others.any(|(_, load)| load.load(Ordering::Relaxed) > 0);
-        self.lane == 0 && self.ending.successor().is_none() && have_clients
+        self.number == 0 && self.ending.successor().is_none() && have_clients
     }
 }

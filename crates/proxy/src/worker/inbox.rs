@@ -41,7 +41,7 @@ impl<D: Driver> Worker<D> {
             Message::Performed { question, outcome } => self.performed(question, outcome),
             Message::PeerFound { forward, addresses } => self.peer_looked_up(*forward, addresses),
             Message::Pulse(number) => {
-                if let Some(pulse) = self.global.workers.pulses.get(self.lane) {
+                if let Some(pulse) = self.global.workers.pulses.get(self.number) {
                     pulse.store(number, std::sync::atomic::Ordering::Relaxed);
                 }
             }

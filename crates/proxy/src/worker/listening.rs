@@ -103,11 +103,11 @@ enum Link {
 }
 
 impl Listening {
-    pub(super) fn new(lanes: usize, broken: &Arc<Broken>) -> Self {
+    pub(super) fn new(workers: usize, broken: &Arc<Broken>) -> Self {
         Self {
             listeners: Slots::new(broken),
             by_database: HashMap::new(),
-            outbox: Outbox::new(lanes),
+            outbox: Outbox::new(workers),
         }
     }
 
@@ -136,11 +136,11 @@ impl Listening {
 
 impl<D: Driver> Worker<D> {
     /// Returns the worker whose connection listens for a database.
-    fn listening_lane(&self, database: &str) -> usize {
+    fn listening_worker(&self, database: &str) -> usize {
         let mut hasher = DefaultHasher::new();
         database.hash(&mut hasher);
-        let lanes = self.global.lanes() as u64;
-        usize::try_from(hasher.finish() % lanes).unwrap_or(0)
+        let workers = self.global.worker_count() as u64;
+        usize::try_from(hasher.finish() % workers).unwrap_or(0)
     }
 
     // --- what clients want ---
@@ -151,14 +151,14 @@ impl<D: Driver> Worker<D> {
             Some(id) => *id,
             None if matches!(wish, Wish::Flush) => {
                 // The listener has ended, and the client was told the reason.
-                return self.tell(seat.lane, vec![Heard::Flushed(seat)]);
+                return self.tell(seat.worker, vec![Heard::Flushed(seat)]);
             }
             None => match self.add_listener(&pool) {
                 Some(id) => id,
                 None => {
                     let fault = Fault::TooManyClients("max_pools");
                     let lost = Heard::Lost(vec![seat], Loss::Fault(fault));
-                    return self.tell(seat.lane, vec![lost]);
+                    return self.tell(seat.worker, vec![lost]);
                 }
             },
         };
@@ -206,7 +206,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let output = listener.hub.take_output();
-        let heard = heard(&mut listener.hub, self.global.lanes());
+        let heard = heard(&mut listener.hub, self.global.worker_count());
         let link = listener.link;
         let (is_idle, wants) = (listener.hub.is_idle(), listener.hub.wants_connection());
         if let Link::Up(server) = link
@@ -216,8 +216,8 @@ impl<D: Driver> Worker<D> {
             server.request_at = self.now;
             self.driver.send(server.key, &output);
         }
-        for (lane, heard) in heard.into_iter().enumerate() {
-            self.tell(lane, heard);
+        for (worker, heard) in heard.into_iter().enumerate() {
+            self.tell(worker, heard);
         }
         if is_idle {
             self.rest_listener(id);
@@ -396,15 +396,15 @@ impl<D: Driver> Worker<D> {
         };
         self.listening.by_database.remove(&listener.database);
         let seats = listener.hub.disconnected();
-        let lanes = self.global.lanes();
-        for of_lane in seats.chunk_by(|one, next| one.lane == next.lane) {
-            if let Some(first) = of_lane.first() {
-                let lost = Heard::Lost(of_lane.to_vec(), loss.clone());
-                self.tell(first.lane, vec![lost]);
+        let workers = self.global.worker_count();
+        for of_worker in seats.chunk_by(|one, next| one.worker == next.worker) {
+            if let Some(first) = of_worker.first() {
+                let lost = Heard::Lost(of_worker.to_vec(), loss.clone());
+                self.tell(first.worker, vec![lost]);
             }
         }
-        for (lane, heard) in heard(&mut listener.hub, lanes).into_iter().enumerate() {
-            self.tell(lane, heard);
+        for (worker, heard) in heard(&mut listener.hub, workers).into_iter().enumerate() {
+            self.tell(worker, heard);
         }
     }
 
@@ -424,33 +424,37 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn tell(&mut self, lane: usize, heard: Vec<Heard>) {
+    fn tell(&mut self, worker: usize, heard: Vec<Heard>) {
         if !heard.is_empty() {
-            self.mail(lane, Message::Heard(heard));
+            self.mail(worker, Message::Heard(heard));
         }
     }
 }
 
-/// Returns the events of a hub, by lane. Any client that knows the channel can send the mark of a lease, so its lane
+/// Returns the events of a hub, by worker. Any client that knows the channel can send the mark of a lease, so its worker
 /// may not exist.
-fn heard(hub: &mut Hub, lanes: usize) -> Vec<Vec<Heard>> {
+fn heard(hub: &mut Hub, workers: usize) -> Vec<Vec<Heard>> {
     let mut heard = Vec::new();
     while let Some(event) = hub.poll() {
-        let (lane, one) = match event {
-            Event::Deliver { lane, message, to } => (lane, Heard::Notification(message, to)),
-            Event::Done(seat) => (seat.lane, Heard::Done(seat)),
-            Event::Flushed(seat) => (seat.lane, Heard::Flushed(seat)),
-            Event::Leased(seat, pid) => (seat.lane, Heard::Leased(seat, pid)),
-            Event::Refused(seat, body) => (seat.lane, Heard::Refused(seat, body)),
+        let (worker, one) = match event {
+            Event::Deliver {
+                worker,
+                message,
+                to,
+            } => (worker, Heard::Notification(message, to)),
+            Event::Done(seat) => (seat.worker, Heard::Done(seat)),
+            Event::Flushed(seat) => (seat.worker, Heard::Flushed(seat)),
+            Event::Leased(seat, pid) => (seat.worker, Heard::Leased(seat, pid)),
+            Event::Refused(seat, body) => (seat.worker, Heard::Refused(seat, body)),
         };
-        if lane >= lanes {
+        if worker >= workers {
             continue;
         }
-        if heard.len() <= lane {
-            heard.resize_with(lane + 1, Vec::new);
+        if heard.len() <= worker {
+            heard.resize_with(worker + 1, Vec::new);
         }
-        if let Some(of_lane) = heard.get_mut(lane) {
-            of_lane.push(one);
+        if let Some(of_worker) = heard.get_mut(worker) {
+            of_worker.push(one);
         }
     }
     heard

@@ -217,7 +217,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         client.phase = Phase::Cancelling;
-        if place.lane == self.lane {
+        if place.worker == self.number {
             return self.cancel_client(place.client, Some(CancelAsker::Here(id)));
         }
         // The client's worker tells when the cancel is over.
@@ -225,15 +225,15 @@ impl<D: Driver> Worker<D> {
             client: place.client,
             asker: CancelFrom::Worker(self.place_of(id)),
         };
-        if self.post(place.lane, request).is_err() {
+        if self.post(place.worker, request).is_err() {
             self.remove_client(id, Leaving::Orderly, "cancel request");
         }
     }
 
     /// Returns the place of a client of this worker.
     pub(super) fn place_of(&self, client: ClientId) -> Place {
-        let lane = self.lane;
-        Place { lane, client }
+        let worker = self.number;
+        Place { worker, client }
     }
 
     /// Passes a cancel request to the other process of an upgrade, where its client may be. That process tells when the

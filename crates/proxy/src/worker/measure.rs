@@ -163,7 +163,7 @@ impl<D: Driver> Worker<D> {
     pub(super) fn load(&self) -> WorkerRow {
         let is_subscriber = |(_, client): &(ClientId, &Client)| client.subscriber.is_some();
         WorkerRow {
-            worker: self.lane,
+            worker: self.number,
             clients: self.clients.len() as u64,
             servers: self.servers.len() as u64,
             listening: self.clients.iter().filter(is_subscriber).count() as u64,
@@ -177,7 +177,7 @@ impl<D: Driver> Worker<D> {
     /// there are.
     pub(super) fn measure(&self) -> Snapshot {
         let mut snapshot = self.describe_pools();
-        if self.lane == 0 {
+        if self.number == 0 {
             self.global.show_retired_rows(&mut snapshot);
         }
         for (_, client) in &self.clients {

@@ -57,7 +57,7 @@ impl<D: Driver> Worker<D> {
         let with_tls = with_tls.filter(|(_, client)| client.identity.tls.is_some());
         tracing::info!(
             "worker {}: {stay} clients stay with this process until they are idle; {} of them use TLS and stay until they leave",
-            self.lane,
+            self.number,
             with_tls.count()
         );
         self.finish_if_drained();

@@ -124,7 +124,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn receipt(&self, question: u64) -> Receipt {
-        Receipt::new(self.global.mailbox(self.lane).cloned(), question)
+        Receipt::new(self.global.mailbox(self.number).cloned(), question)
     }
 
     fn command(&self, command: Command) -> Result<Option<Until>, Refusal> {
@@ -146,23 +146,23 @@ impl<D: Driver> Worker<D> {
     /// Sends a task to the other workers. A message that finds a full mailbox waits, so that no worker misses it.
     /// Returns the number of workers told.
     fn mail_task(&mut self, task: &Task, to: Option<(usize, u64)>) -> usize {
-        let has_ended = |lane: &usize| {
-            let last = self.global.workers.last_figures.get(*lane);
+        let has_ended = |worker: &usize| {
+            let last = self.global.workers.last_figures.get(*worker);
             last.is_some_and(|last| last.get().is_some())
         };
-        let lanes = 0..self.global.lanes();
-        let others = lanes.filter(|lane| *lane != self.lane && !has_ended(lane));
+        let workers = 0..self.global.worker_count();
+        let others = workers.filter(|worker| *worker != self.number && !has_ended(worker));
         let others: Vec<_> = others.collect();
-        for lane in &others {
+        for worker in &others {
             let task = task.clone();
-            self.mail(*lane, Message::Task { task, to });
+            self.mail(*worker, Message::Task { task, to });
         }
         others.len()
     }
 
     /// Gives a task to all workers as `tell_all`. Returns the condition that all have done it.
     fn task_all(&mut self, question: u64, task: &Task, found: Found) -> Until {
-        let missing = self.mail_task(task, Some((self.lane, question)));
+        let missing = self.mail_task(task, Some((self.number, question)));
         let found = if self.carry_out(task) {
             Found::Somebody
         } else {
@@ -174,8 +174,8 @@ impl<D: Driver> Worker<D> {
     /// Carries out another worker's order.
     pub(super) fn tasked(&mut self, task: &Task, to: Option<(usize, u64)>) {
         let found = self.carry_out(task);
-        if let Some((lane, question)) = to {
-            self.mail(lane, Message::Tasked { question, found });
+        if let Some((worker, question)) = to {
+            self.mail(worker, Message::Tasked { question, found });
         }
     }
 
@@ -404,7 +404,7 @@ impl<D: Driver> Worker<D> {
         }
         let (clients, servers) = self.unsent();
         let count = clients.len() + servers.len();
-        if let Some(unsent) = self.global.workers.unsent.get(self.lane) {
+        if let Some(unsent) = self.global.workers.unsent.get(self.number) {
             unsent.store(count.min(NOT_LOOKED - 1), Ordering::SeqCst);
         }
         if count > 0 {

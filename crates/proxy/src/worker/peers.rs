@@ -105,10 +105,10 @@ impl<D: Driver> Worker<D> {
         if let Some(known) = self.global.resolver.cached(&forward.name, self.now) {
             return self.peer_found(forward, known);
         }
-        let (lane, name) = (self.lane, forward.name.clone());
+        let (worker, name) = (self.number, forward.name.clone());
         let global = Arc::clone(&self.global);
         let answer = move |addresses| {
-            if let Some(mailbox) = global.mailbox(lane) {
+            if let Some(mailbox) = global.mailbox(worker) {
                 let forward = Box::new(forward);
                 mailbox.send_waiting(Message::PeerFound { forward, addresses });
             }

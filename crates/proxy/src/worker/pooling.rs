@@ -41,7 +41,7 @@ impl<D: Driver> Worker<D> {
         let every = settled.settings.global.catalogue_refresh;
         let mut pool = Pool {
             counted: None,
-            shard: Shard::new(shared, group.policy(&settled.settings), self.lane, seed),
+            shard: Shard::new(shared, group.policy(&settled.settings), self.number, seed),
             rules,
             judge: state::judge(&settings),
             checks: state::checks(&settings),
@@ -61,7 +61,7 @@ impl<D: Driver> Worker<D> {
             is_removed: false,
             global: Arc::clone(global),
         };
-        pool.settle_sizing(self.lane);
+        pool.settle_sizing(self.number);
         self.has_checks |= pool.checks != StateCheck::Off;
         group.workers.fetch_add(1, Ordering::Relaxed);
         let id = self.pools.insert(pool);
@@ -92,7 +92,7 @@ impl<D: Driver> Worker<D> {
                 Action::Close { server, reason } => {
                     self.close_server(server.into(), &reason.to_string());
                 }
-                Action::Ask { lane } => self.ask(id, lane),
+                Action::Ask { lane: worker } => self.ask(id, worker),
                 Action::Fail { client, error } => {
                     let waiter = self.waiter(id, client);
                     self.wait_failed(waiter, error);
@@ -153,15 +153,15 @@ impl<D: Driver> Worker<D> {
 
     // --- between workers ---
 
-    fn ask(&mut self, id: PoolId, lane: usize) {
+    fn ask(&mut self, id: PoolId, worker: usize) {
         let Some(pool) = self.pools.must_get(id) else {
             return;
         };
         let message = Message::Ask {
             pool: Arc::clone(&pool.global),
-            from: self.lane,
+            from: self.number,
         };
-        if self.post(lane, message).is_err() {
+        if self.post(worker, message).is_err() {
             self.ask_answered(id, false);
         }
     }
@@ -204,7 +204,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sends a free server to another worker, as soon as the driver gives its connection back.
-    pub(super) fn hand_over(&mut self, server_id: ServerId, lane: usize, asked: bool) {
+    pub(super) fn hand_over(&mut self, server_id: ServerId, worker: usize, asked: bool) {
         let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
@@ -219,7 +219,7 @@ impl<D: Driver> Worker<D> {
             return self.close_server(server_id, "cannot be handed over");
         };
         server.stage = Stage::Moving(Box::new(Departure {
-            lane,
+            worker,
             asked,
             transfer,
         }));
@@ -244,7 +244,7 @@ impl<D: Driver> Worker<D> {
             return self.global.broken.report(Missing::State);
         };
         let Departure {
-            lane,
+            worker,
             asked,
             transfer,
         } = *departure;
@@ -263,7 +263,7 @@ impl<D: Driver> Worker<D> {
             server: moved,
             asked,
         };
-        let lost = self.post(lane, message).err();
+        let lost = self.post(worker, message).err();
         if let (Some(Message::Transfer { transfer, .. }), Some(pool)) =
             (lost, self.pools.must_get_mut(pool_id))
         {
@@ -324,13 +324,13 @@ impl<D: Driver> Worker<D> {
     /// Looks for an idle server here, then on each next worker, until all were asked. A second round looks for a server
     /// that its client only keeps. The shard asks again if neither round finds one.
     pub(super) fn evict_for(&mut self, scope: Scope, pool: &Arc<GlobalPool>, asked: usize) {
-        let lanes = self.global.lanes();
-        for asked in asked..2 * lanes {
-            if self.evict_here(scope, pool, asked < lanes) {
+        let workers = self.global.worker_count();
+        for asked in asked..2 * workers {
+            if self.evict_here(scope, pool, asked < workers) {
                 return;
             }
-            let next = (self.lane + 1) % lanes;
-            if next != self.lane {
+            let next = (self.number + 1) % workers;
+            if next != self.number {
                 let (pool, asked) = (Arc::clone(pool), asked + 1);
                 return drop(self.post(next, Message::Evict { scope, pool, asked }));
             }

@@ -194,7 +194,7 @@ impl<D: Driver> Worker<D> {
                 let reason = reason.to_string();
                 self.close_server(server_id, &reason);
             }
-            Checkin::HandOver { lane } => self.hand_over(server_id, lane, false),
+            Checkin::HandOver { lane: worker } => self.hand_over(server_id, worker, false),
         }
     }
 

@@ -206,11 +206,11 @@ impl<D: Driver> Worker<D> {
             global.group.key.user
         );
         let before = self.now;
-        for lane in (0..self.global.lanes()).filter(|lane| *lane != self.lane) {
+        for worker in (0..self.global.worker_count()).filter(|worker| *worker != self.number) {
             let pool = Arc::clone(&global);
             // If the message is lost, that worker's idle servers live on until they are used. Its other servers are
             // closed on release.
-            drop(self.post(lane, Message::Outdated { pool, before }));
+            drop(self.post(worker, Message::Outdated { pool, before }));
         }
         self.outdated(&global, before);
         self.close_server(server_id, "role or defaults have changed");

@@ -45,7 +45,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let input = std::mem::take(&mut securing.input);
-        let (global, lane) = (Arc::clone(&self.global), self.lane);
+        let (global, worker) = (Arc::clone(&self.global), self.number);
         let job = move || {
             // A bug must not leave the connection waiting for an answer that never comes.
             let advanced = catch_unwind(AssertUnwindSafe(|| handshake.advance(&input)));
@@ -53,7 +53,7 @@ impl<D: Driver> Worker<D> {
                 output: Vec::new(),
                 progress: Err(TlsFault::Bug),
             });
-            if let Some(mailbox) = global.mailbox(lane) {
+            if let Some(mailbox) = global.mailbox(worker) {
                 mailbox.send_waiting(Message::Handshake {
                     asker,
                     advanced: Box::new(advanced),

@@ -100,7 +100,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         server.stage = Stage::Resolving(name.to_owned());
-        if !resolve(&self.global, name.to_owned(), self.lane, id) {
+        if !resolve(&self.global, name.to_owned(), self.number, id) {
             let text = "too many name look-ups at once".to_owned();
             self.login_failed(id, LastError { text, body: None }, FailureKind::Local);
         }
@@ -329,11 +329,11 @@ impl<D: Driver> Worker<D> {
         if let Some(keys) = self.global.cached_keys(&request) {
             return self.keys_derived(asker, Some(&keys), true);
         }
-        let (global, lane) = (Arc::clone(&self.global), self.lane);
+        let (global, worker) = (Arc::clone(&self.global), self.number);
         let job = move || {
             let keys = ScramKeys::from_salted(&derive(&request));
             global.cache_keys(&request, &keys);
-            if let Some(mailbox) = global.mailbox(lane) {
+            if let Some(mailbox) = global.mailbox(worker) {
                 mailbox.send_waiting(Message::Keys {
                     asker,
                     keys: Some(keys),

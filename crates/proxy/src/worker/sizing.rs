@@ -26,9 +26,9 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    fn new(sizing: Arc<Sizing>, lane: usize) -> Self {
+    fn new(sizing: Arc<Sizing>, worker: usize) -> Self {
         Self {
-            totals: sizing.totals_of(lane),
+            totals: sizing.totals_of(worker),
             sizing,
             usage: Usage::default(),
         }
@@ -59,11 +59,11 @@ struct Look {
 
 impl Pool {
     /// Starts or stops counting, as the settings say.
-    pub(super) fn settle_sizing(&mut self, lane: usize) {
+    pub(super) fn settle_sizing(&mut self, worker: usize) {
         let sizing = self.global.sizing();
         self.counted = match (self.counted.take(), sizing) {
             (Some(counted), Some(_)) => Some(counted),
-            (None, Some(sizing)) => Some(Box::new(Counted::new(sizing, lane))),
+            (None, Some(sizing)) => Some(Box::new(Counted::new(sizing, worker))),
             (_, None) => None,
         };
     }
@@ -111,7 +111,7 @@ impl<D: Driver> Worker<D> {
     pub(super) fn sizing_timer(&mut self) {
         self.is_sizing = false;
         let looks = self.looks();
-        let (now, lane) = (self.now, self.lane);
+        let (now, worker) = (self.now, self.number);
         let (mut is_needed, mut wakes) = (false, false);
         for (id, pool) in &mut self.pools {
             let Some(counted) = &mut pool.counted else {
@@ -120,7 +120,7 @@ impl<D: Driver> Worker<D> {
             counted.add_usage(pool.shard.usage(now));
             let look = looks.get(id).copied().unwrap_or_default();
             let waiting = few(pool.shard.waiting());
-            counted.sizing.publish(lane, |figures| {
+            counted.sizing.publish(worker, |figures| {
                 figures.totals.clone_from(&counted.totals);
                 figures.waiting = waiting;
                 figures.idle_in_transaction = look.idle_in_transaction;

@@ -318,7 +318,7 @@ pub(super) enum Stage {
 /// Server that goes to another worker.
 pub(super) struct Departure {
     /// Worker that gets the server.
-    pub(super) lane: usize,
+    pub(super) worker: usize,
     /// True if that worker has asked for it.
     pub(super) asked: bool,
     pub(super) transfer: Transfer,

@@ -95,7 +95,7 @@ impl<D: Driver> Worker<D> {
         }
         self.show_cancels(&mut snapshot);
         // Figures that no worker has any more are reported once.
-        if self.lane == 0 {
+        if self.number == 0 {
             self.global.show_retired_totals(&mut snapshot);
         }
         snapshot
@@ -144,7 +144,7 @@ impl<D: Driver> Worker<D> {
                 .as_ref()
                 .map_or(0, |pinned| self.now.since(pinned.since).as_secs()),
             buffers: self.buffers(client.key, &client.input),
-            worker: self.lane,
+            worker: self.number,
         }
     }
 
@@ -198,7 +198,7 @@ impl<D: Driver> Worker<D> {
                 .to_owned(),
             prepared_statements: server.session.prepared_count() as u64,
             buffers: self.buffers(server.key, &server.input),
-            worker: self.lane,
+            worker: self.number,
         }
     }
 
@@ -278,7 +278,7 @@ impl<D: Driver> Worker<D> {
     pub(super) fn log_stats(&mut self) {
         let settled = self.global.settled();
         let global = &settled.settings.global;
-        if !global.log_stats || self.lane != 0 {
+        if !global.log_stats || self.number != 0 {
             return;
         }
         let period_us = u64::try_from(global.stats_period.as_micros()).unwrap_or(u64::MAX);

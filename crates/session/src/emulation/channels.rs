@@ -40,7 +40,7 @@ const SURELY_WHOLE: usize = 59;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Seat {
     /// Worker of the client.
-    pub lane: usize,
+    pub worker: usize,
     /// Number of the client there. No other client gets it later.
     pub client: u64,
 }

@@ -124,7 +124,7 @@ impl<D: Driver> Worker<D> {
     /// Returns where a client is, for the listener.
     pub(super) fn seat(&self, id: ClientId) -> Seat {
         Seat {
-            lane: self.lane,
+            worker: self.number,
             client: number(id),
         }
     }
@@ -143,7 +143,7 @@ impl<D: Driver> Worker<D> {
             seat,
             wish,
         };
-        let lane = self.listening_lane(&asking.pool.group.key.database);
-        self.mail(lane, Message::Listen(Box::new(asking)));
+        let worker = self.listening_worker(&asking.pool.group.key.database);
+        self.mail(worker, Message::Listen(Box::new(asking)));
     }
 }

@@ -23,15 +23,15 @@ const RETRY: Duration = Duration::from_millis(2);
 
 /// Messages that wait for room in mailboxes; see the module documentation.
 pub(super) struct Outbox {
-    /// Messages by lane.
+    /// Messages by worker.
     kept: Vec<VecDeque<Message>>,
     is_holding_back: bool,
 }
 
 impl Outbox {
-    pub(super) fn new(lanes: usize) -> Self {
+    pub(super) fn new(workers: usize) -> Self {
         Self {
-            kept: (0..lanes).map(|_| VecDeque::new()).collect(),
+            kept: (0..workers).map(|_| VecDeque::new()).collect(),
             is_holding_back: false,
         }
     }
@@ -49,11 +49,11 @@ impl Outbox {
 
 impl<D: Driver> Worker<D> {
     /// Sends a message behind those that were sent before it.
-    pub(in crate::worker) fn mail(&mut self, lane: usize, message: Message) {
-        let waits = self.listening.outbox.kept.get(lane);
+    pub(in crate::worker) fn mail(&mut self, worker: usize, message: Message) {
+        let waits = self.listening.outbox.kept.get(worker);
         let is_first = waits.is_none_or(VecDeque::is_empty);
         let kept = if is_first {
-            self.mail_now(lane, message).err()
+            self.mail_now(worker, message).err()
         } else {
             Some(message)
         };
@@ -64,7 +64,7 @@ impl<D: Driver> Worker<D> {
         if outbox.kept.iter().all(VecDeque::is_empty) {
             self.timers.arm(self.now.plus(RETRY), Timer::Outbox);
         }
-        if let Some(kept) = outbox.kept.get_mut(lane) {
+        if let Some(kept) = outbox.kept.get_mut(worker) {
             kept.push_back(message);
             if kept.len() >= KEPT_MAX && !outbox.is_holding_back {
                 self.hold_listeners_back(true);
@@ -72,33 +72,34 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn mail_now(&self, lane: usize, message: Message) -> Result<(), Message> {
-        let (Message::Heard(_), Some(unheard)) = (&message, self.global.workers.unheard.get(lane))
+    fn mail_now(&self, worker: usize, message: Message) -> Result<(), Message> {
+        let (Message::Heard(_), Some(unheard)) =
+            (&message, self.global.workers.unheard.get(worker))
         else {
-            return self.post(lane, message);
+            return self.post(worker, message);
         };
         if unheard.fetch_add(1, Ordering::Relaxed) >= UNHEARD_MAX {
             unheard.fetch_sub(1, Ordering::Relaxed);
             return Err(message);
         }
-        self.post(lane, message).inspect_err(|_| {
+        self.post(worker, message).inspect_err(|_| {
             unheard.fetch_sub(1, Ordering::Relaxed);
         })
     }
 
     /// Counts a message with notifications as read.
     pub(super) fn heard_one(&self) {
-        if let Some(unheard) = self.global.workers.unheard.get(self.lane) {
+        if let Some(unheard) = self.global.workers.unheard.get(self.number) {
             unheard.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     /// Sends the messages that were kept back, as far as the mailboxes have room.
     pub(in super::super) fn send_outboxes(&mut self) {
-        for lane in 0..self.listening.outbox.kept.len() {
-            while let Some(message) = self.take_kept(lane) {
-                if let Err(message) = self.mail_now(lane, message) {
-                    if let Some(kept) = self.listening.outbox.kept.get_mut(lane) {
+        for worker in 0..self.listening.outbox.kept.len() {
+            while let Some(message) = self.take_kept(worker) {
+                if let Err(message) = self.mail_now(worker, message) {
+                    if let Some(kept) = self.listening.outbox.kept.get_mut(worker) {
                         kept.push_front(message);
                     }
                     break;
@@ -114,8 +115,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn take_kept(&mut self, lane: usize) -> Option<Message> {
-        self.listening.outbox.kept.get_mut(lane)?.pop_front()
+    fn take_kept(&mut self, worker: usize) -> Option<Message> {
+        self.listening.outbox.kept.get_mut(worker)?.pop_front()
     }
 
     fn hold_listeners_back(&mut self, is_held: bool) {

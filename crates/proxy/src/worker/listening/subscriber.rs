@@ -626,8 +626,8 @@ impl<D: Driver> Worker<D> {
             seat: self.seat(id),
             channel,
         };
-        let lane = self.listening_lane(&leaver.database);
-        self.mail(lane, Message::ListenEnd(Box::new(leaver)));
+        let worker = self.listening_worker(&leaver.database);
+        self.mail(worker, Message::ListenEnd(Box::new(leaver)));
     }
 }
 

@@ -52,7 +52,7 @@ impl<D: Driver> Worker<D> {
             application_name: String::new(),
             prepared_statements: 0,
             buffers: self.buffers(canceller.key, &[]),
-            worker: self.lane,
+            worker: self.number,
         })
     }
 

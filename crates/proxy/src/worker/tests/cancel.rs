@@ -300,18 +300,18 @@ fn a_client_that_repeats_its_cancel_opens_few_connections() {
 fn a_cancel_finds_its_client_on_another_worker() {
     let mut world = World::new(2, "default_pool_size = 1");
     let (one, other) = (world.login(), world.login());
-    let lanes: Vec<_> = world
+    let workers: Vec<_> = world
         .workers
         .iter()
         .map(|worker| worker.clients.len())
         .collect();
-    assert_eq!(lanes, [1, 1]);
+    assert_eq!(workers, [1, 1]);
     for client in [one, other] {
         world.ask(client, &say().query("begin"));
         world.callers[client].say(&say().query("row x"));
         world.callers[client].serve();
-        for lane in 0..2 {
-            world.turn(lane);
+        for worker in 0..2 {
+            world.turn(worker);
         }
         world.servers[0].hear();
         assert!(world.servers[0].begin());

@@ -78,13 +78,13 @@ struct Run {
 }
 
 impl Run {
-    fn new(lanes: usize, size: usize, seed: u64) -> Self {
+    fn new(workers: usize, size: usize, seed: u64) -> Self {
         let lines =
             format!("default_pool_size = {size}\nsession_state = track\nquery_wait_notify = 0");
-        let mut world = World::new(lanes, &lines);
+        let mut world = World::new(workers, &lines);
         world.database = Some(Database::default());
         // More than one client on most workers, and one on some.
-        let count = 3 * size + lanes / 2 + 3;
+        let count = 3 * size + workers / 2 + 3;
         let clients = (0..count).map(|_| {
             world.login();
             Caller {
@@ -107,18 +107,18 @@ impl Run {
 
     /// Gives each worker, server and client a turn, in random order.
     fn tick(&mut self, script: &[&str]) {
-        let (lanes, servers) = (self.world.workers.len(), self.world.servers.len());
-        let mut order: Vec<_> = (0..lanes + servers + self.clients.len()).collect();
+        let (workers, servers) = (self.world.workers.len(), self.world.servers.len());
+        let mut order: Vec<_> = (0..workers + servers + self.clients.len()).collect();
         for last in (1..order.len()).rev() {
             order.swap(last, self.dice.below(last + 1));
         }
         for who in order {
-            if who < lanes {
+            if who < workers {
                 self.world.turn(who);
-            } else if who < lanes + servers {
-                self.world.servers[who - lanes].serve();
+            } else if who < workers + servers {
+                self.world.servers[who - workers].serve();
             } else {
-                self.serve(who - lanes - servers, script);
+                self.serve(who - workers - servers, script);
             }
         }
         self.world.sort_out_cancels();
@@ -164,9 +164,9 @@ impl Run {
 fn whatever_clients_keep_servers_for_nobody_waits_for_more_than_its_turn() {
     let mut failures = Vec::new();
     for (reason, script) in REASONS {
-        for lanes in [1, 2, 4, 8] {
+        for workers in [1, 2, 4, 8] {
             for size in [1, 2, 5] {
-                let mut run = Run::new(lanes, size, 1 + lanes as u64 * 10 + size as u64);
+                let mut run = Run::new(workers, size, 1 + workers as u64 * 10 + size as u64);
                 (0..TICKS).for_each(|_| run.tick(script));
                 run.end();
                 // For each server, the other clients' share of transactions, and two more.
@@ -175,7 +175,7 @@ fn whatever_clients_keep_servers_for_nobody_waits_for_more_than_its_turn() {
                 if run.worst > bound || least.is_none_or(|least| least == 0) {
                     let (worst, done, clients) = (run.worst, run.done, run.clients.len());
                     failures.push(format!(
-                        "{reason}: {lanes} workers, {size} servers, {clients} clients: one waited for {worst} of {done} \
+                        "{reason}: {workers} workers, {size} servers, {clients} clients: one waited for {worst} of {done} \
                          transactions, {bound} at most; the least served had {least:?}"
                     ));
                 }

@@ -12,18 +12,18 @@ use crate::orders::Task;
 const NEXT: &str = "SELECT nextval('public.seq_1')";
 const SEEN: &str = "D(y) C(SELECT 1) Z(I)";
 
-fn world(lanes: usize, lines: &str) -> World {
+fn world(workers: usize, lines: &str) -> World {
     let lines = format!("session_state = track\nquery_wait_notify = 0\n{lines}");
-    let mut world = World::new(lanes, &lines);
+    let mut world = World::new(workers, &lines);
     world.database = Some(Database::default());
     world
 }
 
 #[test]
 fn a_kept_server_goes_to_who_waits_on_any_worker_at_once() {
-    for lanes in [1, 2, 4] {
-        let mut world = world(lanes, "default_pool_size = 1");
-        let clients: Vec<_> = (0..2 * lanes).map(|_| world.login()).collect();
+    for workers in [1, 2, 4] {
+        let mut world = world(workers, "default_pool_size = 1");
+        let clients: Vec<_> = (0..2 * workers).map(|_| world.login()).collect();
         for client in &clients {
             // The second statement ends the client's trial.
             world.ask(*client, &say().query(NEXT));
@@ -34,7 +34,7 @@ fn a_kept_server_goes_to_who_waits_on_any_worker_at_once() {
             for other in &clients {
                 // No time passes, and no other client sends anything.
                 let heard = world.ask(*other, &say().query("SELECT 'y'"));
-                assert!(heard.ends_with(SEEN), "{lanes} workers: {heard}");
+                assert!(heard.ends_with(SEEN), "{workers} workers: {heard}");
                 assert!(world.ask(*keeper, &say().query(NEXT)).ends_with("Z(I)"));
             }
         }
@@ -78,8 +78,8 @@ fn half_a_request_does_not_keep_a_server() {
 fn no_wake_up_is_lost_when_servers_are_kept_in_whatever_order_the_workers_turn() {
     for seed in 0..150 {
         let mut dice = Dice::new(seed);
-        let (places, lanes) = (1 + dice.below(2), 2 + dice.below(3));
-        let mut world = world(lanes, &format!("default_pool_size = {places}"));
+        let (places, workers) = (1 + dice.below(2), 2 + dice.below(3));
+        let mut world = world(workers, &format!("default_pool_size = {places}"));
         let clients: Vec<_> = (0..6).map(|_| world.login()).collect();
         let mut asked = vec![0; clients.len()];
         for _ in 0..300 {
@@ -92,7 +92,7 @@ fn no_wake_up_is_lost_when_servers_are_kept_in_whatever_order_the_workers_turn()
                     world.callers[clients[pick]].say(&say().query(text));
                 }
                 0 | 1 => drop(world.callers[clients[pick]].serve()),
-                2..6 => drop(world.turn(dice.below(lanes))),
+                2..6 => drop(world.turn(dice.below(workers))),
                 _ => {
                     let live = world.servers.len();
                     world.servers[dice.below(live)].serve();
@@ -117,8 +117,8 @@ fn no_wake_up_is_lost_when_servers_are_kept_in_whatever_order_the_workers_turn()
 
 #[test]
 fn a_kept_server_makes_room_for_another_pool() {
-    for lanes in [1, 2] {
-        let mut world = world(lanes, "max_db_connections = 1");
+    for workers in [1, 2] {
+        let mut world = world(workers, "max_db_connections = 1");
         let ann = world.login();
         world.ask(ann, &say().query(NEXT));
         let bob = world.dial("bob", &[]);
@@ -130,7 +130,7 @@ fn a_kept_server_makes_room_for_another_pool() {
             world.advance(Duration::from_millis(60));
         }
         let heard = world.callers[bob].heard();
-        assert!(heard.ends_with("Z(I)"), "{lanes} workers: {heard}");
+        assert!(heard.ends_with("Z(I)"), "{workers} workers: {heard}");
     }
 }
 

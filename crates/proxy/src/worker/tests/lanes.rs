@@ -30,7 +30,7 @@ fn cor_22_a_server_that_dies_on_its_way_to_another_worker_loses_no_query() {
         let mut world = World::new(2, "default_pool_size = 1");
         let (one, other) = (world.login(), world.login());
         world.ask(one, &say().query("row x"));
-        let home = (0..2).find(|lane| !world.workers[*lane].servers.is_empty());
+        let home = (0..2).find(|worker| !world.workers[*worker].servers.is_empty());
         let home = home.unwrap();
         let asker = 1 - home;
         let client = [one, other][asker];

@@ -18,14 +18,14 @@ const LISTENS: &str = "C(LISTEN) Z(I)";
 const UNLISTENS: &str = "C(UNLISTEN) Z(I)";
 
 /// Returns a world with one server for all clients, beside the one that listens.
-fn world(lanes: usize) -> World {
-    world_with(lanes, "")
+fn world(workers: usize) -> World {
+    world_with(workers, "")
 }
 
-fn world_with(lanes: usize, lines: &str) -> World {
+fn world_with(workers: usize, lines: &str) -> World {
     let lines =
         format!("session_state = track\ndefault_pool_size = 1\nquery_wait_notify = 0\n{lines}");
-    let mut world = World::new(lanes, &lines);
+    let mut world = World::new(workers, &lines);
     world.database = Some(Database::default());
     world
 }
@@ -60,7 +60,7 @@ fn heard(world: &mut World, client: usize) -> String {
 }
 
 /// Returns the worker of a client.
-fn lane_of(world: &World, client: usize) -> usize {
+fn worker_of(world: &World, client: usize) -> usize {
     let pid = world.callers[client].cancel_key().0;
     let has = |worker: &crate::worker::Worker<crate::driver::memory::MemoryDriver>| {
         let mut clients = worker.clients.iter();
@@ -89,8 +89,8 @@ fn senders(world: &mut World, client: usize) -> Vec<(String, u32)> {
 
 #[test]
 fn clients_hear_what_is_said_on_their_channels_without_a_server() {
-    for lanes in [1, 2, 3] {
-        let mut world = world(lanes);
+    for workers in [1, 2, 3] {
+        let mut world = world(workers);
         let clients: Vec<_> = (0..5).map(|_| world.login()).collect();
         for client in &clients[..4] {
             listen(&mut world, *client, "a");
@@ -464,7 +464,7 @@ fn a_worker_that_does_not_keep_up_holds_the_listening_server_back_and_loses_noth
     let mouth = clients[2..].iter().copied();
     let mouth = mouth
         .into_iter()
-        .find(|client| lane_of(&world, *client) == home)
+        .find(|client| worker_of(&world, *client) == home)
         .unwrap();
     let total = 400;
     for number in 0..total {

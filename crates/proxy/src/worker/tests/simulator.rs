@@ -63,7 +63,7 @@ struct Simulation {
 impl Simulation {
     fn new(plan: &Plan) -> Self {
         let lines = format!("{}default_pool_size = {}\n", plan.lines(), plan.places);
-        let mut world = World::with_room(plan.lanes, &lines, plan.room);
+        let mut world = World::with_room(plan.workers, &lines, plan.room);
         world.cancels_at_once = false;
         world.sending = plan.sending();
         if plan.is_protected() {
@@ -122,8 +122,8 @@ impl Simulation {
                 caller.serve();
             }),
             What::Turn => self.turn(op.seed, dice),
-            What::Turns => (0..self.world.workers.len()).for_each(|lane| {
-                self.world.turn(lane);
+            What::Turns => (0..self.world.workers.len()).for_each(|worker| {
+                self.world.turn(worker);
             }),
             What::Server => self.server_step(dice),
             What::Servers => self.servers_step(),
@@ -168,12 +168,12 @@ impl Simulation {
     }
 
     fn turn(&mut self, seed: u64, dice: &mut Dice) {
-        let lane = dice.below(self.world.workers.len());
-        let driver = &mut self.world.workers[lane].driver;
+        let worker = dice.below(self.world.workers.len());
+        let driver = &mut self.world.workers[worker].driver;
         driver.first = dice.below(64);
         driver.lateness = Some(Dice::new(seed ^ SENDS));
-        self.world.turn(lane);
-        self.world.workers[lane].driver.lateness = None;
+        self.world.turn(worker);
+        self.world.workers[worker].driver.lateness = None;
         if dice.below(4) == 0 {
             self.world.carry();
         }
@@ -357,9 +357,9 @@ impl Simulation {
 
     fn shortage(&mut self, dice: &mut Dice) {
         let is_short = dice.below(3) == 0;
-        let lane = dice.below(self.world.workers.len());
-        self.world.workers[lane].driver.is_short = is_short;
-        self.tell(|| format!("worker {lane} is short of descriptors: {is_short}"));
+        let worker = dice.below(self.world.workers.len());
+        self.world.workers[worker].driver.is_short = is_short;
+        self.tell(|| format!("worker {worker} is short of descriptors: {is_short}"));
     }
 
     /// Starts another process that takes over, with the initial configuration.

@@ -18,8 +18,8 @@ fn row(world: &World) -> weir_stats::SizingRow {
 
 #[test]
 fn a_pool_of_automatic_size_assigns_as_many_servers_as_its_limit_says() {
-    for lanes in [1, 2] {
-        let mut world = World::new(lanes, &format!("{AUTO}\npool_size_start = 2"));
+    for workers in [1, 2] {
+        let mut world = World::new(workers, &format!("{AUTO}\npool_size_start = 2"));
         let clients: Vec<_> = (0..6).map(|_| world.login()).collect();
         for client in &clients {
             world.ask(*client, &say().query("begin"));
@@ -37,8 +37,8 @@ fn a_pool_of_automatic_size_assigns_as_many_servers_as_its_limit_says() {
 
 #[test]
 fn a_stalled_pool_moves_again_within_a_second() {
-    for lanes in [1, 2] {
-        let mut world = World::new(lanes, &format!("{AUTO}\npool_size_start = 3"));
+    for workers in [1, 2] {
+        let mut world = World::new(workers, &format!("{AUTO}\npool_size_start = 3"));
         let holders: Vec<_> = (0..3).map(|_| world.login()).collect();
         let saviour = world.login();
         for holder in &holders {
@@ -96,9 +96,9 @@ fn a_reload_switches_it_on_and_off_while_clients_work() {
 
 #[test]
 fn a_pool_that_needs_far_fewer_servers_lets_the_rest_go_soon() {
-    for lanes in [1, 2] {
+    for workers in [1, 2] {
         let options = format!("{AUTO}\nserver_idle_timeout = 600\npool_size_start = 8");
-        let mut world = World::new(lanes, &options);
+        let mut world = World::new(workers, &options);
         let clients: Vec<_> = (0..8).map(|_| world.login()).collect();
         for statement in ["begin", "commit"] {
             for client in &clients {

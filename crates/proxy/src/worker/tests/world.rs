@@ -232,13 +232,13 @@ impl Conversation for Orders {
 
 impl World {
     /// Makes workers with these lines in the global section of the configuration.
-    pub(super) fn new(lanes: usize, lines: &str) -> Self {
-        Self::with_room(lanes, lines, ROOM)
+    pub(super) fn new(workers: usize, lines: &str) -> Self {
+        Self::with_room(workers, lines, ROOM)
     }
 
     /// Makes such workers with this capacity of every connection, in bytes.
-    pub(super) fn with_room(lanes: usize, lines: &str, room: usize) -> Self {
-        Self::made(lanes, lines, room, "\"ann\" \"\"\n\"bob\" \"\"\n")
+    pub(super) fn with_room(workers: usize, lines: &str, room: usize) -> Self {
+        Self::made(workers, lines, room, "\"ann\" \"\"\n\"bob\" \"\"\n")
     }
 
     /// Makes one worker, with these lines in the auth_file.
@@ -258,16 +258,16 @@ impl World {
         let setup = setup(lines, "\"ann\" \"\"\n\"bob\" \"\"\n");
         self.global
             .settle(Arc::new(Settled::new(setup, Some(&before))));
-        for lane in 0..self.global.lanes() {
-            let sent = self.global.mailbox(lane).unwrap().send(Message::Settings);
+        for worker in 0..self.global.worker_count() {
+            let sent = self.global.mailbox(worker).unwrap().send(Message::Settings);
             assert!(sent.is_ok());
         }
     }
 
-    fn made(lanes: usize, lines: &str, room: usize, users: &str) -> Self {
+    fn made(workers: usize, lines: &str, room: usize, users: &str) -> Self {
         let hands: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(1_000_000)));
         let helpers = Helpers::default();
-        let (global, workers, wakeup) = staff(lanes, setup(lines, users), room, hands, &helpers);
+        let (global, workers, wakeup) = staff(workers, setup(lines, users), room, hands, &helpers);
         Self {
             workers,
             global,
@@ -442,10 +442,10 @@ impl World {
     }
 
     /// Runs one turn of a worker, and answers the connections that it asks for.
-    pub(super) fn turn(&mut self, lane: usize) -> bool {
+    pub(super) fn turn(&mut self, number: usize) -> bool {
         let Some(worker) = self
             .workers
-            .get_mut(lane)
+            .get_mut(number)
             .filter(|worker| !worker.ending.is_over())
         else {
             return false;
@@ -459,7 +459,7 @@ impl World {
         worker.driver.sending = self.sending;
         worker.turn(&mut self.buffer).unwrap();
         let moved = due || has_mail || worker.driver.moves() != before;
-        for (owner, peer) in self.workers[lane].driver.take_dialled() {
+        for (owner, peer) in self.workers[number].driver.take_dialled() {
             self.answer(owner, peer);
         }
         self.check();
@@ -542,8 +542,8 @@ impl World {
             for caller in &mut self.callers {
                 moved |= caller.serve();
             }
-            for lane in 0..self.workers.len() {
-                moved |= self.turn(lane);
+            for worker in 0..self.workers.len() {
+                moved |= self.turn(worker);
             }
             for server in &mut self.servers {
                 moved |= server.serve();

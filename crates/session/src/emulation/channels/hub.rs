@@ -38,7 +38,7 @@ pub enum Event {
     /// Deliver a NotificationResponse, unchanged, to clients of one worker.
     Deliver {
         /// Worker of the clients.
-        lane: usize,
+        worker: usize,
         /// The complete message.
         message: Arc<[u8]>,
         /// Clients that receive the message.
@@ -59,7 +59,7 @@ pub enum Event {
 #[derive(Debug, Default)]
 struct Listeners {
     /// Subscribers by worker, so that a notification costs two reference counts per worker, not one per client.
-    lanes: BTreeMap<usize, Seats>,
+    workers: BTreeMap<usize, Seats>,
     /// Number of LISTENs not yet answered.
     coming: usize,
     /// True once the server has confirmed a LISTEN.
@@ -357,10 +357,10 @@ impl Hub {
             return Ok(());
         };
         let mut message: Option<Arc<[u8]>> = None;
-        for (lane, to) in &listeners.lanes {
+        for (worker, to) in &listeners.workers {
             let message = message.get_or_insert_with(|| frame.raw.into());
             self.events.push_back(Event::Deliver {
-                lane: *lane,
+                worker: *worker,
                 message: Arc::clone(message),
                 to: Arc::clone(to),
             });
@@ -429,8 +429,8 @@ impl Hub {
         listeners.coming -= 1;
         listeners.is_listened |= is_listened;
         if let Some(seat) = seat {
-            let lane = listeners.lanes.entry(seat.lane).or_default();
-            Arc::make_mut(lane).push(seat);
+            let worker = listeners.workers.entry(seat.worker).or_default();
+            Arc::make_mut(worker).push(seat);
             let own = self.seats.entry(seat).or_default();
             own.insert(Arc::clone(channel));
         }
@@ -442,20 +442,21 @@ impl Hub {
         let Some(listeners) = self.channels.get_mut(channel) else {
             return;
         };
-        if let Some(lane) = listeners.lanes.get_mut(&seat.lane) {
-            let seats = Arc::make_mut(lane);
+        if let Some(worker) = listeners.workers.get_mut(&seat.worker) {
+            let seats = Arc::make_mut(worker);
             if let Some(place) = seats.iter().position(|other| *other == seat) {
                 seats.swap_remove(place);
             }
             if seats.is_empty() {
-                listeners.lanes.remove(&seat.lane);
+                listeners.workers.remove(&seat.worker);
             }
         }
         self.drop_unused(channel);
     }
 
     fn drop_unused(&mut self, channel: &Channel) {
-        let is_unused = |listeners: &Listeners| listeners.lanes.is_empty() && listeners.coming == 0;
+        let is_unused =
+            |listeners: &Listeners| listeners.workers.is_empty() && listeners.coming == 0;
         if !self.channels.get(channel).is_some_and(is_unused) {
             return;
         }

@@ -16,8 +16,8 @@ use super::{LEASES, Seat, statement};
 pub(super) fn mark(seat: Seat) -> String {
     let mut sql = Vec::new();
     statement("NOTIFY", LEASES, &mut sql);
-    let Seat { lane, client } = seat;
-    format!("{}, '{lane}.{client}'", String::from_utf8_lossy(&sql))
+    let Seat { worker, client } = seat;
+    format!("{}, '{worker}.{client}'", String::from_utf8_lossy(&sql))
 }
 
 /// Returns the client that a mark names; `None` if the notification is no mark.
@@ -28,7 +28,7 @@ pub(super) fn seat(notification: &NotificationResponse<'_>) -> Option<Seat> {
     let payload = std::str::from_utf8(notification.payload).ok()?;
     let mut numbers = payload.split('.');
     let seat = Seat {
-        lane: numbers.next()?.parse().ok()?,
+        worker: numbers.next()?.parse().ok()?,
         client: numbers.next()?.parse().ok()?,
     };
     numbers.next().is_none().then_some(seat)
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn a_mark_names_its_seat_and_nothing_else_does() {
         let own = Seat {
-            lane: 1,
+            worker: 1,
             client: 300,
         };
         let sql = mark(own);

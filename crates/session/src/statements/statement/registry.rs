@@ -85,8 +85,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Creates the registry of worker `lane` out of `lanes`; ids of different workers are never equal.
-    pub fn new(lane: usize, lanes: usize) -> Self {
+    /// Creates the registry of one of `workers` workers; ids of different workers are never equal.
+    pub fn new(worker: usize, workers: usize) -> Self {
         let named = |name: &[u8]| {
             Arc::new(Statement {
                 name: [NAME_PREFIX, name].concat().into(),
@@ -96,8 +96,8 @@ impl Registry {
         Self {
             known: HashSet::new(),
             contexts: Contexts::default(),
-            next: lane as u64,
-            step: lanes.max(1) as u64,
+            next: worker as u64,
+            step: workers.max(1) as u64,
             sweep_at: SWEEP_MIN,
             nobody: named(b"none"),
             victim: named(b"deallocate"),

@@ -7,8 +7,8 @@ use super::*;
 
 #[test]
 fn own_notifications_show_the_clients_own_number_and_no_others_do() {
-    for lanes in [1, 2] {
-        let mut world = world(lanes);
+    for workers in [1, 2] {
+        let mut world = world(workers);
         let (one, other) = (world.login(), world.login());
         let number = world.callers[one].cancel_key().0;
         listen(&mut world, one, "a");

@@ -68,7 +68,7 @@ fn plan(people: Vec<Person>, ops: &[(What, usize, u64)]) -> Plan {
     });
     Plan {
         seed: 0,
-        lanes: 1,
+        workers: 1,
         places: 1,
         room: 1 << 20,
         people,
@@ -134,7 +134,7 @@ fn a_client_is_served_after_a_timeout_of_its_copy() {
     let none = || person(&[], 0);
     let plan = Plan {
         seed: 1795389123011435,
-        lanes: 1,
+        workers: 1,
         places: 1,
         room: 1048576,
         people: vec![
@@ -206,7 +206,7 @@ fn a_client_whose_batch_was_skipped_in_part_does_not_go_on_with_the_rest_on_anot
     let op = |what, who, seed| Op { what, who, seed };
     let plan = Plan {
         seed: 1795482000035249,
-        lanes: 1,
+        workers: 1,
         places: 1,
         room: 1048576,
         people: vec![person.clone(), person.clone(), person],
@@ -261,7 +261,7 @@ fn a_server_ends_behind_a_part_of_a_message() {
     let op = |what, who, seed| Op { what, who, seed };
     let plan = Plan {
         seed: 1795489000003389,
-        lanes: 1,
+        workers: 1,
         places: 1,
         room: 1048576,
         people: vec![none.clone(), none, person],

@@ -164,7 +164,7 @@ pub(super) struct Person {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    pub(super) lanes: usize,
+    pub(super) workers: usize,
     pub(super) places: usize,
     /// Capacity of a connection, in bytes.
     pub(super) room: usize,
@@ -199,7 +199,7 @@ impl Plan {
         let weights = weights(is_struck, dice);
         let mut plan = Self {
             seed,
-            lanes: 1 + dice.below(3),
+            workers: 1 + dice.below(3),
             places: 1 + dice.below(4),
             room,
             options,
@@ -318,7 +318,7 @@ impl Plan {
     pub(super) fn source(&self) -> String {
         let Self {
             seed,
-            lanes,
+            workers,
             places,
             room,
             people,
@@ -331,7 +331,7 @@ impl Plan {
         });
         let people: String = people.iter().map(Person::source).collect();
         format!(
-            "Plan {{\n    seed: {seed},\n    lanes: {lanes},\n    places: {places},\n    room: {room},\n    \
+            "Plan {{\n    seed: {seed},\n    workers: {workers},\n    places: {places},\n    room: {room},\n    \
              people: vec![\n{people}    ],\n    typists: {typists},\n    options: vec!{options:?},\n    ops: vec![\n{}    ],\n}}",
             ops.collect::<String>(),
         )

@@ -272,7 +272,7 @@ impl Shrinker {
 
     fn bytes(&mut self, least: &mut Plan) {
         self.keep_if(least, |plan| plan.room = ROOMY);
-        self.keep_if(least, |plan| plan.lanes = 1);
+        self.keep_if(least, |plan| plan.workers = 1);
         self.keep_if(least, |plan| plan.places = 1);
         for at in 0..least.people.len() {
             self.keep_if(least, |plan| plan.people[at].large = 0);

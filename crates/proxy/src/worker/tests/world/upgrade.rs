@@ -20,7 +20,7 @@ use crate::worker::{Arrival, Worker};
 
 /// Makes a process: the shared state of its workers, the workers, and their waker.
 pub(super) fn staff(
-    lanes: usize,
+    workers: usize,
     setup: Setup,
     room: usize,
     hands: &'static AtomicU64,
@@ -29,7 +29,7 @@ pub(super) fn staff(
     let setup_is_stub = setup.transport.is_stand_in();
     let (commands, _) = crossbeam_channel::bounded(1);
     let settled = Settled::new(setup, None);
-    let mut global = Global::new(settled, Arc::new(NoConsole), lanes, commands).unwrap();
+    let mut global = Global::new(settled, Arc::new(NoConsole), workers, commands).unwrap();
     global.clock = Clock::set_by(hands);
     if setup_is_stub {
         global.helpers.handshakers = helpers.offload();
@@ -39,11 +39,11 @@ pub(super) fn staff(
     let poll = mio::Poll::new().unwrap();
     let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
     let (boxes, inboxes): (Vec<_>, Vec<_>) =
-        (0..lanes).map(|_| mailbox(Arc::clone(&waker))).unzip();
+        (0..workers).map(|_| mailbox(Arc::clone(&waker))).unzip();
     assert!(global.workers.mailboxes.set(boxes).is_ok());
-    let workers = inboxes.into_iter().enumerate().map(|(lane, inbox)| {
+    let workers = inboxes.into_iter().enumerate().map(|(worker, inbox)| {
         let driver = MemoryDriver::new(room);
-        Worker::new(lane, Arc::clone(&global), driver, inbox)
+        Worker::new(worker, Arc::clone(&global), driver, inbox)
     });
     let workers = workers.collect();
     (global, workers, poll)
@@ -57,7 +57,7 @@ pub(super) struct Predecessor {
     /// End of the link that belongs to the successor.
     successor: Arc<Link>,
     /// Number of workers of the successor.
-    lanes: usize,
+    workers: usize,
     /// Time at which it ends the clients that could not move.
     ends_at: Moment,
 }
@@ -68,10 +68,10 @@ impl World {
         if self.predecessor.is_some() {
             return false;
         }
-        let lanes = self.workers.len();
+        let count = self.workers.len();
         let users = "\"ann\" \"\"\n\"bob\" \"\"\n";
         let (global, mut workers, wakeup) = staff(
-            lanes,
+            count,
             setup(lines, users),
             self.room,
             self.hands,
@@ -100,7 +100,7 @@ impl World {
             global: old,
             link,
             successor,
-            lanes,
+            workers: count,
         });
         true
     }
@@ -137,8 +137,8 @@ impl World {
 
     /// Number of processes with workers.
     pub(in super::super) fn processes(&self) -> usize {
-        let lanes = self.predecessor.as_ref().map(|before| before.lanes);
-        1 + usize::from(lanes.is_some_and(|lanes| self.workers.len() > lanes))
+        let workers = self.predecessor.as_ref().map(|before| before.workers);
+        1 + usize::from(workers.is_some_and(|workers| self.workers.len() > workers))
     }
 
     /// True if a process may end clients that it could not give to its successor.
@@ -153,7 +153,7 @@ impl World {
             return false;
         };
         let (link, successor) = (Arc::clone(&before.link), Arc::clone(&before.successor));
-        let (old, lanes) = (Arc::clone(&before.global), before.lanes);
+        let (old, workers) = (Arc::clone(&before.global), before.workers);
         let mut moved = false;
         while successor.has_news() {
             match successor.receive().unwrap() {
@@ -162,13 +162,13 @@ impl World {
                     let mut workers = self.workers.iter_mut();
                     let stream = workers.find_map(|worker| worker.driver.take_sent(file));
                     let stream = stream.expect("the socket was sent");
-                    let lane = self.global.least_loaded(0);
-                    self.global.workers.loads[lane].fetch_add(1, Ordering::Relaxed);
+                    let worker = self.global.least_loaded(0);
+                    self.global.workers.loads[worker].fetch_add(1, Ordering::Relaxed);
                     let arrival = Arrival {
                         moved: client,
                         stream,
                     };
-                    let mailbox = self.global.mailbox(lane).unwrap();
+                    let mailbox = self.global.mailbox(worker).unwrap();
                     mailbox.send_waiting(Message::Arrived(Box::new(arrival)));
                 }
                 (LinkMessage::Cancel { pid, key, asker }, None) => {
@@ -191,7 +191,7 @@ impl World {
             }
             moved = true;
         }
-        for worker in self.workers[lanes..]
+        for worker in self.workers[workers..]
             .iter_mut()
             .filter(|worker| worker.ending.is_over())
         {
@@ -201,9 +201,9 @@ impl World {
         let mut place = 0;
         self.workers.retain(|worker| {
             place += 1;
-            place <= lanes || !worker.ending.is_over()
+            place <= workers || !worker.ending.is_over()
         });
-        if self.workers.len() == lanes {
+        if self.workers.len() == workers {
             succession::part(&self.global);
         }
         moved
@@ -215,7 +215,7 @@ impl World {
         let Some(before) = &self.predecessor else {
             return;
         };
-        assert_eq!(self.workers.len(), before.lanes, "workers that drain");
+        assert_eq!(self.workers.len(), before.workers, "workers that drain");
         let used = (
             before.global.limits.clients.used(),
             before.global.limits.greeters.used(),

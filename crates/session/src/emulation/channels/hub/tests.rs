@@ -12,7 +12,7 @@ const MARKS: &str = "LISTEN \"weir_lease\";";
 
 fn seat(id: u64) -> Seat {
     Seat {
-        lane: usize::try_from(id % 2).unwrap(),
+        worker: usize::try_from(id % 2).unwrap(),
         client: id,
     }
 }
@@ -100,8 +100,12 @@ fn told(hub: &mut Hub) -> Vec<String> {
             Event::Refused(seat, _) => format!("refused {}", seat.client),
             Event::Flushed(seat) => format!("flushed {}", seat.client),
             Event::Leased(seat, pid) => format!("leased {} {pid}", seat.client),
-            Event::Deliver { lane, message, to } => {
-                assert!(to.iter().all(|seat| seat.lane == lane));
+            Event::Deliver {
+                worker,
+                message,
+                to,
+            } => {
+                assert!(to.iter().all(|seat| seat.worker == worker));
                 let (messages, rest) = messages(&message);
                 assert!(rest.is_empty() && messages.len() == 1);
                 let payload = NotificationResponse::parse(messages[0].body).unwrap();
