@@ -37,7 +37,7 @@ mod shown;
 mod sizes;
 
 pub(crate) use database::DatabaseState;
-pub(crate) use group::{GlobalGroup, GlobalPool, GroupKey, LastError, policy};
+pub(crate) use group::{GlobalGroup, GlobalPool, GroupKey, LastError, finds_size, policy};
 use parts::{Halting, Helpers, Limits, Secrets, Sources, Succession, Workers};
 pub(crate) use purpose::Purpose;
 pub(crate) use shown::{balance_name, mode_name};

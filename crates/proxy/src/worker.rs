@@ -56,7 +56,7 @@ pub(crate) use broken::{Broken, Missing};
 use cancel::Canceller;
 use drain::Ending;
 pub(crate) use ids::{CancellerId, ClientId, ServerId};
-use ids::{PoolId, Slots};
+use ids::{GroupId, LaneId, Slots};
 pub(crate) use keeping::Trials;
 use listening::Listening;
 pub(crate) use listening::{Asking, Heard, Leaver};
@@ -66,7 +66,7 @@ pub(crate) use moving::Arrival;
 pub(crate) use peers::Forward;
 use questions::Questions;
 pub(crate) use roles::Standing;
-use slots::{Client, Phase, Pool, Server};
+use slots::{Client, Group, Lane, Phase, Server};
 use timers::Timers;
 
 /// Bytes of one receive: all pending bytes for most traffic. A large result takes several turns.
@@ -91,8 +91,9 @@ pub(crate) struct Worker<D> {
     now: Moment,
     clients: Slots<ClientId, Client>,
     servers: Slots<ServerId, Server>,
-    pools: Slots<PoolId, Pool>,
-    pool_index: HashMap<GroupKey, PoolId>,
+    groups: Slots<GroupId, Group>,
+    group_index: HashMap<GroupKey, GroupId>,
+    lanes: Slots<LaneId, Lane>,
     cancellers: Slots<CancellerId, Canceller>,
     registry: Registry,
     /// True if a pool wants its servers asked about session state without a reason (`session_state_check`).
@@ -136,8 +137,9 @@ impl<D: Driver> Worker<D> {
             now,
             clients: Slots::new(&broken),
             servers: Slots::new(&broken),
-            pools: Slots::new(&broken),
-            pool_index: HashMap::new(),
+            groups: Slots::new(&broken),
+            group_index: HashMap::new(),
+            lanes: Slots::new(&broken),
             cancellers: Slots::new(&broken),
             registry,
             has_checks: false,
@@ -276,7 +278,7 @@ impl<D: Driver> Worker<D> {
 
     fn read_inbox(&mut self) {
         if self.inbox.take_retry() {
-            self.retry_pools();
+            self.retry_lanes();
         }
         while let Some(message) = self.inbox.next() {
             self.receive(message);

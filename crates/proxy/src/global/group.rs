@@ -160,7 +160,7 @@ pub(crate) struct LastError {
 }
 
 /// True if the pool finds its size by itself.
-pub(super) fn finds_size(pool: &PoolSettings) -> bool {
+pub(crate) fn finds_size(pool: &PoolSettings) -> bool {
     pool.sizing.mode != SizingMode::Off
 }
 

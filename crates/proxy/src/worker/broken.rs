@@ -20,7 +20,8 @@ pub(crate) enum Missing {
     /// A listener of a database.
     Listener,
     /// This worker's part of a pool.
-    Pool,
+    Group,
+    Lane,
     /// A server connection.
     Server,
     /// A phase, stage or field that the object must have by now.
@@ -36,7 +37,8 @@ impl fmt::Display for Missing {
             Self::Canceller => "the connection of a cancel request",
             Self::Client => "a client",
             Self::Listener => "the listener of a database",
-            Self::Pool => "a pool",
+            Self::Group => "a group of clients",
+            Self::Lane => "a pool",
             Self::Server => "a server connection",
             Self::State => "the state of a client or server",
         })

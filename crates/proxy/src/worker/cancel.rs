@@ -143,11 +143,11 @@ impl<D: Driver> Worker<D> {
             return self.cancel_done(asker);
         }
         if let Some(ticket) = client.ticket.take() {
-            let pool_id = client.pool;
-            if let Some(pool) = self.pools.must_get_mut(pool_id) {
-                pool.shard.forget(ticket);
+            let lane_id = client.lane;
+            if let Some(lane) = self.lanes.must_get_mut(lane_id) {
+                lane.shard.forget(ticket);
             }
-            self.pump(pool_id);
+            self.pump(lane_id);
             self.cancel_waiter(id);
             return self.cancel_done(asker);
         }
@@ -401,8 +401,8 @@ impl<D: Driver> Worker<D> {
         server.session.ping(&mut message);
         server.stage = Stage::Testing(Test::Ping);
         self.driver.send(server.key, &message);
-        if let Some(pool) = self.pools.must_get_mut(server.pool) {
-            pool.shard.test_started(server_id.into());
+        if let Some(lane) = self.lanes.must_get_mut(server.lane) {
+            lane.shard.test_started(server_id.into());
         }
     }
 

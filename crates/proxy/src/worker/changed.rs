@@ -1,83 +1,88 @@
 //! A reload: its effects on present pools, servers and clients. Requests in flight are not dropped.
 
-use weir_config::{PoolMode, PoolSettings, StateCheck};
+use std::sync::Arc;
+
+use weir_config::{PoolMode, PoolSettings, Settings, StateCheck};
 use weir_session::fault::Fault;
 
 use super::Worker;
-use super::ids::{ClientId, PoolId, ServerId};
+use super::ids::{ClientId, GroupId, LaneId, ServerId};
 use super::looking;
 use super::pooling::{has_timeouts, rules};
-use super::slots::Stage;
+use super::slots::{Group, Stage};
 use super::state;
 use crate::driver::Driver;
-use crate::global::lock;
+use crate::global::{finds_size, lock};
 use crate::socket::TcpOptions;
 
 /// Reason for closing a session's server before the session ends (`server_fast_close`).
 pub(super) const HURRIED: &str = "database configuration changed";
 
 impl<D: Driver> Worker<D> {
-    /// Gives every pool its new rules after a reload.
-    pub(super) fn settle_pools(&mut self) {
+    /// Gives every group its new rules after a reload.
+    pub(super) fn settle_groups(&mut self) {
         let settled = self.global.settled();
         self.has_removed = false;
         self.driver
             .set_options(TcpOptions::new(&settled.settings.global));
-        let ids: Vec<_> = self.pools.iter().map(|(id, _)| id).collect();
+        let ids: Vec<_> = self.groups.iter().map(|(id, _)| id).collect();
         for id in ids {
-            let Some(pool) = self.pools.must_get_mut(id) else {
+            let Some(group) = self.groups.must_get_mut(id) else {
                 continue;
             };
-            let settings = pool.global.group.settings();
-            let (database, user) = (&pool.global.group.key.database, &pool.global.group.key.user);
-            pool.is_removed = settled.settings.pool(database, user).is_none();
-            let is_removed = pool.is_removed;
-            let moved = is_elsewhere(&pool.settings, &settings);
-            pool.rules = rules(&settings, &settled.settings);
-            pool.has_timeouts = has_timeouts(&settings);
-            if pool.settings.session_state_functions != settings.session_state_functions {
-                pool.judge = state::judge(&settings);
-                pool.refresh_judge();
+            let settings = group.global.settings();
+            let (database, user) = (&group.global.key.database, &group.global.key.user);
+            group.is_removed = settled.settings.pool(database, user).is_none();
+            let is_removed = group.is_removed;
+            let is_obsolete = is_elsewhere(&group.settings, &settings) || is_removed;
+            group.settle(settings, &settled.settings);
+            self.has_checks |= group.checks != StateCheck::Off;
+            if is_obsolete {
+                lock(&group.global.welcomes).clear();
+                group.global.proven.clear();
+                group.global.database_state.forget();
             }
-            let every = settled.settings.global.catalogue_refresh;
-            pool.looks = looking::interval(every, pool.rules.state, pool.global.group.key.purpose);
-            pool.checks = state::checks(&settings);
-            self.has_checks |= pool.checks != StateCheck::Off;
-            pool.reset_always = settled.settings.global.server_reset_query_always;
-            let policy = crate::global::policy(&settings, &settled.settings);
-            pool.settings = settings;
-            pool.settle_sizing(self.number);
-            pool.shard.set_policy(self.now, policy);
-            if moved || is_removed {
-                lock(&pool.global.group.welcomes).clear();
-                pool.global.group.proven.clear();
-                pool.global.group.database_state.forget();
-                pool.shard.recycle(self.now);
-                self.close_listener_of(id);
-                self.hurry(id);
+            let lanes = group.lanes.clone();
+            for lane in &lanes {
+                self.settle_lane(*lane, is_obsolete);
             }
             if is_removed {
                 self.remove_database(id);
             }
-            self.pump(id);
-            self.arm_sizing(id);
+            for lane in lanes {
+                self.pump(lane);
+                self.arm_sizing(lane);
+            }
+        }
+    }
+
+    /// Gives a lane the policy of its group's settings. Obsolete servers are closed when they are free.
+    fn settle_lane(&mut self, id: LaneId, is_obsolete: bool) {
+        let Some(lane) = self.lanes.must_get_mut(id) else {
+            return;
+        };
+        let policy = lane.global.group.policy(&self.global.settled().settings);
+        lane.settle_sizing(self.number);
+        lane.shard.set_policy(self.now, policy);
+        if is_obsolete {
+            lane.shard.recycle(self.now);
+            self.close_listener_of(id);
+            self.hurry(id);
         }
     }
 
     /// Closes the obsolete servers of sessions in a pool if `server_fast_close` is set: at once, or after their
     /// transaction.
-    pub(super) fn hurry(&mut self, pool_id: PoolId) {
+    pub(super) fn hurry(&mut self, lane_id: LaneId) {
         let is_wanted = self.global.settled().settings.global.server_fast_close;
-        let mode = self
-            .pools
-            .must_get(pool_id)
-            .map(|pool| pool.settings.pool_mode);
+        let lane = self.lanes.must_get(lane_id);
+        let mode = lane.map(|lane| lane.global.group.settings().pool_mode);
         if !is_wanted || mode != Some(PoolMode::Session) {
             return;
         }
         let mut leased = Vec::new();
         for (id, server) in &mut self.servers {
-            if server.pool == pool_id && matches!(server.stage, Stage::Leased) {
+            if server.lane == lane_id && matches!(server.stage, Stage::Leased) {
                 server.doomed = Some(HURRIED);
                 leased.extend(server.lease.map(|client| (client, id)));
             }
@@ -107,17 +112,35 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Closes the clients of a database that is no longer configured. Busy clients are closed when they have finished.
-    fn remove_database(&mut self, pool_id: PoolId) {
+    fn remove_database(&mut self, group_id: GroupId) {
         self.has_removed = true;
         let clients: Vec<_> = self
             .clients
             .iter()
-            .filter(|(_, client)| client.pool == pool_id)
+            .filter(|(_, client)| client.group == group_id)
             .map(|(id, _)| id)
             .collect();
         for id in clients {
             self.close_if_idle(id);
         }
+    }
+}
+
+impl Group {
+    /// Takes over new settings.
+    fn settle(&mut self, pool: Arc<PoolSettings>, settings: &Settings) {
+        self.rules = rules(&pool, settings);
+        self.finds_size = finds_size(&pool);
+        self.has_timeouts = has_timeouts(&pool);
+        if self.settings.session_state_functions != pool.session_state_functions {
+            self.judge = state::judge(&pool);
+            self.refresh_judge();
+        }
+        let every = settings.global.catalogue_refresh;
+        self.looks = looking::interval(every, self.rules.state, self.global.key.purpose);
+        self.checks = state::checks(&pool);
+        self.reset_always = settings.global.server_reset_query_always;
+        self.settings = pool;
     }
 }
 

@@ -124,8 +124,8 @@ impl<D: Driver> Worker<D> {
             return;
         };
         // A client that logs in has no pool yet.
-        if let Some(pool) = self.pools.get_mut(client.pool) {
-            pool.counters.bytes_received += bytes.len() as u64;
+        if let Some(group) = self.groups.get_mut(client.group) {
+            group.counters.bytes_received += bytes.len() as u64;
         }
         let phase = std::mem::discriminant(&client.phase);
         if client.input.is_empty() {
@@ -299,8 +299,8 @@ impl<D: Driver> Worker<D> {
             return;
         };
         // A client that logs in has no pool yet.
-        if let Some(pool) = self.pools.get_mut(client.pool) {
-            pool.counters.errors += 1;
+        if let Some(group) = self.groups.get_mut(client.group) {
+            group.counters.errors += 1;
         }
         let server = client
             .lease
@@ -346,23 +346,25 @@ impl<D: Driver> Worker<D> {
         }
         self.stop_listening(id, &mut client);
         let ticket = client.ticket.take();
-        // A client that logs in has no pool yet.
-        if let Some(pool) = self.pools.get_mut(client.pool) {
-            if let Some(ticket) = ticket {
-                pool.shard.forget(ticket);
-            }
-            if matches!(client.phase, Phase::Ready | Phase::Welcome) {
-                pool.clients -= 1;
-                pool.shard.clients(self.now, pool.clients);
-            }
+        if let Some(ticket) = ticket
+            && let Some(lane) = self.lanes.must_get_mut(client.lane)
+        {
+            lane.shard.forget(ticket);
+        }
+        if matches!(client.phase, Phase::Ready | Phase::Welcome)
+            && let Some(group) = self.groups.must_get_mut(client.group)
+        {
+            group.clients -= 1;
+            self.count_clients(client.group);
         }
         if let Some(server) = client.lease.take() {
             self.abandon_server(server, &client, leaving);
         }
         // This comes last: its connection may be the last one that a stopping worker has waited for.
         self.forget_cancel(client.held_cancel.take());
-        if self.pools.contains(client.pool) {
-            self.pump(client.pool);
+        // A client that logs in has no group yet.
+        if self.lanes.contains(client.lane) {
+            self.pump(client.lane);
         }
         self.finish_if_drained();
     }

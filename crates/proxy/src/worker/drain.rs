@@ -109,9 +109,9 @@ impl<D: Driver> Worker<D> {
         };
         // A client that logs in has no pool yet.
         let is_removed = self
-            .pools
-            .get(client.pool)
-            .is_some_and(|pool| pool.is_removed);
+            .groups
+            .get(client.group)
+            .is_some_and(|group| group.is_removed);
         let fault = match self.ending.how() {
             Some(Shutdown::WaitForServers) if client.ticket.is_some() => Fault::ServerShuttingDown,
             Some(Shutdown::WaitForServers) => Fault::ShuttingDown,

@@ -1,4 +1,4 @@
-//! Ids of clients, servers, pools, cancels and listeners, and the tables that give them out.
+//! Ids of clients, servers, groups, lanes, cancels and listeners, and the tables that give them out.
 //!
 //! An id has a generation: once its object is gone, the id finds nothing, never the object that got the place. So an id
 //! may be kept by other threads, timers and other connections, and must never be compared by its place alone.
@@ -20,8 +20,11 @@ new_key_type! {
     /// A connection of this worker that listens for the clients of a database.
     pub(crate) struct ListenerId;
 
-    /// This worker's part of a pool. The null id means "no pool yet": a client has it until it has logged in.
-    pub(crate) struct PoolId;
+    /// This worker's part of a group. The null id means "no group yet": a client has it until it has logged in.
+    pub(crate) struct GroupId;
+
+    /// This worker's servers of a group at one host. The null id means "no group yet".
+    pub(crate) struct LaneId;
 
     /// A server connection of this worker.
     pub(crate) struct ServerId;
@@ -45,8 +48,12 @@ impl Id for ListenerId {
     const KIND: Missing = Missing::Listener;
 }
 
-impl Id for PoolId {
-    const KIND: Missing = Missing::Pool;
+impl Id for GroupId {
+    const KIND: Missing = Missing::Group;
+}
+
+impl Id for LaneId {
+    const KIND: Missing = Missing::Lane;
 }
 
 impl Id for ServerId {

@@ -14,7 +14,7 @@ impl<D: Driver> Worker<D> {
             Message::Arrived(arrival) => self.arrived(*arrival),
             Message::Ask { pool, from } => self.asked(&pool, from),
             Message::AskRefused { pool } => {
-                if let Some(id) = self.find_pool(&pool) {
+                if let Some((_, id)) = self.find_lane(&pool) {
                     self.ask_answered(id, false);
                 }
             }
@@ -50,7 +50,7 @@ impl<D: Driver> Worker<D> {
                 drop(answer.try_send(Box::new(self.measure())));
             }
             Message::Resolved(resolved) => self.resolved(resolved),
-            Message::Settings => self.settle_pools(),
+            Message::Settings => self.settle_groups(),
             Message::Shutdown(how) => self.shut_down(how),
             Message::Task { task, to } => self.tasked(&task, to),
             Message::Tasked { question, found } => self.task_done(question, found),

@@ -13,7 +13,7 @@ use weir_wire::frame::{Side, frame};
 
 use super::access::Answered;
 use super::client::Leaving;
-use super::ids::{ClientId, PoolId, ServerId};
+use super::ids::{ClientId, GroupId, LaneId, ServerId};
 use super::slots::{Busy, Phase};
 use super::{Missing, Worker};
 use crate::driver::Driver;
@@ -84,9 +84,9 @@ impl<D: Driver> Worker<D> {
         let Ok(pool) = self.global.private_pool(settings, &lookup.user, purpose) else {
             return self.answered(id, question, None);
         };
-        let pool_id = self.pool_slot(&pool);
+        let place = self.lane_of(&pool);
         if let Some(client) = self.clients.must_get_mut(id) {
-            client.pool = pool_id;
+            (client.group, client.lane) = place;
         }
         if self.check_out(id) {
             let server = self.clients.must_get(id).and_then(|client| client.lease);
@@ -132,7 +132,7 @@ impl<D: Driver> Worker<D> {
         ) else {
             return;
         };
-        let Some(pool) = self.pools.must_get_mut(client.pool) else {
+        let Some(group) = self.groups.must_get_mut(client.group) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -147,9 +147,9 @@ impl<D: Driver> Worker<D> {
             client: &mut client.session,
             server: &mut server.session,
             registry: &mut self.registry,
-            judge: &mut pool.judge,
-            proven: &pool.global.group.proven,
-            rules: pool.rules,
+            judge: &mut group.judge,
+            proven: &group.global.proven,
+            rules: group.rules,
         };
         let taken = relay::requests(&mut link, &inquiry.request, &mut out, &mut untold);
         let bytes = out.finish();
@@ -217,7 +217,7 @@ impl<D: Driver> Worker<D> {
                 if server.session.is_free() {
                     server.lease = None;
                     client.lease = None;
-                    client.pool = PoolId::null();
+                    (client.group, client.lane) = (GroupId::null(), LaneId::null());
                     self.release_later(server_id);
                     self.question_answered(id);
                 }
@@ -263,7 +263,7 @@ impl<D: Driver> Worker<D> {
         let Busy::Inquiring(inquiry) = std::mem::replace(&mut login.busy, Busy::No) else {
             return self.remove_client(id, Leaving::Lost, why);
         };
-        client.pool = PoolId::null();
+        (client.group, client.lane) = (GroupId::null(), LaneId::null());
         client.session = weir_session::client::Client::default();
         tracing::warn!("{client} authentication query failed: {why}");
         self.answered(id, inquiry.question, None);

@@ -8,7 +8,7 @@ use weir_pool::Moment;
 use weir_session::relay::StatePolicy;
 
 use super::Worker;
-use super::ids::{ClientId, PoolId, ServerId};
+use super::ids::{ClientId, LaneId, ServerId};
 use super::slots::Stage;
 use crate::driver::Driver;
 use crate::global::lock;
@@ -41,13 +41,16 @@ impl<D: Driver> Worker<D> {
             return false;
         }
         let is_on_trial = client.session.is_on_trial();
-        let Some(pool) = self.pools.must_get_mut(client.pool) else {
+        let (Some(group), Some(lane)) = (
+            self.groups.must_get(client.group),
+            self.lanes.must_get_mut(server.lane),
+        ) else {
             return false;
         };
-        if pool.rules.state != StatePolicy::Track {
+        if group.rules.state != StatePolicy::Track {
             return false;
         }
-        if pool.shard.keep(self.now, server_id.into()) {
+        if lane.shard.keep(self.now, server_id.into()) {
             server.kept = Kept::Unneeded;
             let longest = if is_on_trial { TRIAL_MAX } else { KEPT_MAX };
             self.arm_server(server_id, Some(longest));
@@ -62,14 +65,14 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.must_get_mut(server_id) else {
             return false;
         };
-        let Some(pool) = self.pools.must_get(server.pool) else {
+        let Some(lane) = self.lanes.must_get(server.lane) else {
             return false;
         };
-        let oldest = pool.shard.oldest_waiter();
-        let Some(oldest) = oldest.filter(|_| !pool.global.shared.is_paused()) else {
+        let oldest = lane.shard.oldest_waiter();
+        let Some(oldest) = oldest.filter(|_| !lane.global.shared.is_paused()) else {
             return false;
         };
-        let Some(granted) = lock(&pool.global.group.trials).grant(self.now, oldest) else {
+        let Some(granted) = lock(&lane.global.group.trials).grant(self.now, oldest) else {
             return false;
         };
         server.kept = Kept::OnTrial(self.now);
@@ -78,11 +81,11 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Takes a kept server back for a waiter, unless its client gets a trial or already needs the server again.
-    pub(super) fn reclaim(&mut self, pool_id: PoolId, server_id: ServerId) {
+    pub(super) fn reclaim(&mut self, lane_id: LaneId, server_id: ServerId) {
         let stays =
             self.is_tried_now(server_id) && self.tries(server_id) || !self.release_kept(server_id);
-        if stays && let Some(pool) = self.pools.must_get_mut(pool_id) {
-            pool.shard.reclaim_refused(self.now);
+        if stays && let Some(lane) = self.lanes.must_get_mut(lane_id) {
+            lane.shard.reclaim_refused(self.now);
         }
     }
 
@@ -110,13 +113,13 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
-        let Some(pool) = self.pools.must_get_mut(server.pool) else {
+        let Some(lane) = self.lanes.must_get_mut(server.lane) else {
             return;
         };
         match std::mem::replace(&mut server.kept, Kept::No) {
             Kept::No => {}
-            Kept::OnTrial(since) => lock(&pool.global.group.trials).spend(self.now.since(since)),
-            Kept::Unneeded => pool.shard.unkeep(server_id.into()),
+            Kept::OnTrial(since) => lock(&lane.global.group.trials).spend(self.now.since(since)),
+            Kept::Unneeded => lane.shard.unkeep(server_id.into()),
         }
     }
 

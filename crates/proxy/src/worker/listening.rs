@@ -13,7 +13,7 @@ use weir_pool::{Checkout, Moment, Ticket, WaitError, Want};
 use weir_session::channels::{Channel, Event, Hub, Request, Seat, Seats};
 use weir_session::fault::Fault;
 
-use super::ids::{ListenerId, PoolId, ServerId, Slots};
+use super::ids::{LaneId, ListenerId, ServerId, Slots};
 use super::slots::Stage;
 use super::{Broken, Missing, Worker};
 use crate::driver::Driver;
@@ -234,9 +234,9 @@ impl<D: Driver> Worker<D> {
         };
         listener.link = Link::Down;
         let pool = Arc::clone(&listener.pool);
-        let pool_id = self.pool_slot(&pool);
-        while let Some(pool) = self.pools.must_get_mut(pool_id) {
-            match pool.shard.checkout(self.now, id.into(), Want::Any) {
+        let (_, lane_id) = self.lane_of(&pool);
+        while let Some(lane) = self.lanes.must_get_mut(lane_id) {
+            match lane.shard.checkout(self.now, id.into(), Want::Any) {
                 Checkout::Granted(server) => {
                     let server = ServerId::from(server);
                     let has_news = |server: &super::slots::Server| self.driver.has_news(server.key);
@@ -262,7 +262,7 @@ impl<D: Driver> Worker<D> {
                 }
             }
         }
-        self.pump(pool_id);
+        self.pump(lane_id);
     }
 
     /// Gives a listener the server that it waited for.
@@ -327,13 +327,13 @@ impl<D: Driver> Worker<D> {
         match listener.link {
             Link::Down => {}
             Link::Waiting(ticket) => {
-                let Some(pool_id) = self.find_pool(&listener.pool) else {
-                    return self.global.broken.report(Missing::Pool);
+                let Some((_, lane_id)) = self.find_lane(&listener.pool) else {
+                    return self.global.broken.report(Missing::Lane);
                 };
-                if let Some(pool) = self.pools.must_get_mut(pool_id) {
-                    pool.shard.forget(ticket);
+                if let Some(lane) = self.lanes.must_get_mut(lane_id) {
+                    lane.shard.forget(ticket);
                 }
-                self.pump(pool_id);
+                self.pump(lane_id);
             }
             Link::Up(server_id) => {
                 self.arm_server(server_id, None);
@@ -410,14 +410,14 @@ impl<D: Driver> Worker<D> {
 
     /// Closes the pool's listening connection if the configuration leads elsewhere: notifications there would not reach
     /// the old connection.
-    pub(super) fn close_listener_of(&mut self, pool_id: PoolId) {
+    pub(super) fn close_listener_of(&mut self, lane_id: LaneId) {
         let is_listener =
-            |pool: &super::slots::Pool| pool.global.group.key.purpose == Purpose::Listener;
-        if !self.pools.must_get(pool_id).is_some_and(is_listener) {
+            |lane: &super::slots::Lane| lane.global.group.key.purpose == Purpose::Listener;
+        if !self.lanes.must_get(lane_id).is_some_and(is_listener) {
             return;
         }
         let found = self.servers.iter().find(|(_, server)| {
-            server.pool == pool_id && matches!(server.stage, Stage::Listening(_))
+            server.lane == lane_id && matches!(server.stage, Stage::Listening(_))
         });
         if let Some((server, _)) = found {
             self.close_server(server, "obsolete connection");

@@ -190,8 +190,8 @@ impl<D: Driver> Worker<D> {
         }
         match self.global.pool(settings) {
             Ok(pool) => {
-                let pool_id = self.pool_slot(&pool);
-                self.greet(id, pool_id, asked);
+                let place = self.lane_of(&pool);
+                self.greet(id, place, asked);
             }
             Err(_) => self.fail_client(id, &Fault::TooManyClients("max_pools")),
         }

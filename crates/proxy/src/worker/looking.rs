@@ -15,7 +15,7 @@ use weir_wire::frame::{Side, frame};
 
 use super::Worker;
 use super::ids::ServerId;
-use super::slots::{Pool, Stage, Test};
+use super::slots::{Group, Stage, Test};
 use crate::driver::Driver;
 use crate::global::Purpose;
 
@@ -31,10 +31,9 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.must_get(server_id) else {
             return false;
         };
-        let pool = self.pools.must_get(server.pool);
-        let is_due = pool.is_some_and(|pool| {
-            pool.looks.is_some() && !pool.global.group.database_state.is_loaded()
-        });
+        let group = self.groups.must_get(server.group);
+        let is_due = group
+            .is_some_and(|group| group.looks.is_some() && !group.global.database_state.is_loaded());
         is_due && self.look(server_id, Test::Load { is_new: true })
     }
 
@@ -44,17 +43,13 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.must_get(server_id) else {
             return false;
         };
-        let Some(pool) = self.pools.must_get(server.pool) else {
+        let Some(group) = self.groups.must_get(server.group) else {
             return false;
         };
-        let Some(every) = pool.looks else {
+        let Some(every) = group.looks else {
             return false;
         };
-        pool.global
-            .group
-            .database_state
-            .is_look_due(self.now, every)
-            && self.look(server_id, Test::Look)
+        group.global.database_state.is_look_due(self.now, every) && self.look(server_id, Test::Look)
     }
 
     #[cold]
@@ -74,9 +69,9 @@ impl<D: Driver> Worker<D> {
         server.heard = Some(Vec::new());
         self.driver.send(server.key, &message);
         if !matches!(test, Test::Load { is_new: true })
-            && let Some(pool) = self.pools.must_get_mut(server.pool)
+            && let Some(lane) = self.lanes.must_get_mut(server.lane)
         {
-            pool.shard.test_started(server_id.into());
+            lane.shard.test_started(server_id.into());
         }
         self.arm_server(server_id, Some(LOOK_MAX));
         true
@@ -105,13 +100,10 @@ impl<D: Driver> Worker<D> {
             return false;
         };
         let heard = server.heard.take().unwrap_or_default();
-        let Some(pool) = self.pools.must_get(server.pool) else {
+        let Some(group) = self.groups.must_get(server.group) else {
             return false;
         };
-        let (database, state) = (
-            &pool.global.group.key.database,
-            &pool.global.group.database_state,
-        );
+        let (database, state) = (&group.global.key.database, &group.global.database_state);
         let rows = rows(&heard);
         if test == Test::Look {
             let stamp = rows.ok().and_then(|rows| rows.first().map(|row| row[0]));
@@ -130,16 +122,16 @@ impl<D: Driver> Worker<D> {
                  until a later load succeeds only the texts of statements count (catalogue_refresh)"
             ),
         }
-        state.learn(catalogue.ok(), self.now, pool.looks.unwrap_or(LOOK_MAX));
+        state.learn(catalogue.ok(), self.now, group.looks.unwrap_or(LOOK_MAX));
         false
     }
 }
 
-impl Pool {
+impl Group {
     /// Makes the judge use the current catalogue, if that has changed.
     #[inline]
     pub(super) fn keep_judge_fresh(&mut self) {
-        if self.judge.generation() != self.global.group.database_state.generation() {
+        if self.judge.generation() != self.global.database_state.generation() {
             self.refresh_judge();
         }
     }
@@ -156,14 +148,14 @@ impl Pool {
     fn define(&self, session: &mut ServerSession, now: Moment) {
         let definitions = session.take_definitions();
         if self.looks.is_some() {
-            self.global.group.database_state.define(definitions, now);
+            self.global.database_state.define(definitions, now);
         }
     }
 
     /// Makes the judge use the current catalogue.
     #[cold]
     pub(super) fn refresh_judge(&mut self) {
-        let (catalogue, generation) = self.global.group.database_state.catalogue();
+        let (catalogue, generation) = self.global.database_state.catalogue();
         self.judge.set_catalogue(&catalogue, generation);
     }
 }

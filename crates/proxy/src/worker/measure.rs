@@ -15,8 +15,8 @@ use weir_wire::frame::HEADER_LEN;
 use weir_wire::sqlstate::SqlState;
 
 use super::Worker;
-use super::ids::{ClientId, PoolId, ServerId};
-use super::slots::{Client, Pool, Server, Stage};
+use super::ids::{ClientId, LaneId, ServerId};
+use super::slots::{Client, Group, Server, Stage};
 use crate::driver::Driver;
 
 /// Errors by source and SQLSTATE.
@@ -63,12 +63,12 @@ pub(crate) struct Retired {
 }
 
 impl Retired {
-    pub(super) fn add(&mut self, pool: &mut Pool) {
-        self.counters += pool.counters;
-        for (reason, count) in &pool.pins {
+    pub(super) fn add(&mut self, group: &mut Group) {
+        self.counters += group.counters;
+        for (reason, count) in &group.pins {
             *self.pins.entry(reason).or_default() += count;
         }
-        if let Some(timing) = pool.timing.take() {
+        if let Some(timing) = group.timing.take() {
             **self.times.get_or_insert_default() += &timing.all;
         }
     }
@@ -100,7 +100,7 @@ impl Retired {
     }
 }
 
-impl Pool {
+impl Group {
     /// Returns the histograms in which durations are recorded.
     #[inline]
     pub(super) fn times(&mut self) -> &mut Times {
@@ -132,10 +132,10 @@ pub(super) struct Tally {
 
 impl<D: Driver> Worker<D> {
     /// Counts the connections of each pool that has any.
-    pub(super) fn tallies(&self) -> SecondaryMap<PoolId, Tally> {
+    pub(super) fn tallies(&self) -> SecondaryMap<LaneId, Tally> {
         let mut tallies: SecondaryMap<_, Tally> = SecondaryMap::new();
         for (id, server) in &self.servers {
-            let Some(tally) = tallies.entry(server.pool).map(Entry::or_default) else {
+            let Some(tally) = tallies.entry(server.lane).map(Entry::or_default) else {
                 continue;
             };
             *match server.stage {
@@ -155,8 +155,8 @@ impl<D: Driver> Worker<D> {
 
     /// True if an idle server would be checked before its next use.
     pub(super) fn is_long_idle(&self, id: ServerId, server: &Server) -> bool {
-        let pool = self.pools.must_get(server.pool);
-        pool.is_some_and(|pool| pool.shard.is_long_idle(id.into(), self.now))
+        let lane = self.lanes.must_get(server.lane);
+        lane.is_some_and(|lane| lane.shard.is_long_idle(id.into(), self.now))
     }
 
     /// Returns the load of this worker.
@@ -195,8 +195,8 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let waited = micros(self.now.since(client.wait_since));
-        if let Some(pool) = self.pools.must_get_mut(client.pool) {
-            pool.times().wait.record(waited);
+        if let Some(group) = self.groups.must_get_mut(client.group) {
+            group.times().wait.record(waited);
         }
     }
 
@@ -213,10 +213,10 @@ impl<D: Driver> Worker<D> {
     #[cold]
     pub(super) fn count_errors(&mut self, server_id: ServerId, count: u32) {
         let server = self.servers.must_get_mut(server_id);
-        let pool = server.as_ref().map(|server| server.pool);
+        let lane = server.as_ref().map(|server| server.lane);
         let codes = server.map_or_else(Vec::new, |server| server.session.take_errors());
-        if let Some(pool) = pool.and_then(|pool| self.pools.must_get_mut(pool)) {
-            codes.iter().for_each(|code| pool.count_refusal(*code));
+        if let Some(lane) = lane.and_then(|lane| self.lanes.must_get_mut(lane)) {
+            codes.iter().for_each(|code| lane.count_refusal(*code));
         }
         self.doubt_role(server_id, &codes);
         let unread = (count as usize).saturating_sub(codes.len());

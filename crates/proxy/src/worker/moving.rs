@@ -100,9 +100,9 @@ impl<D: Driver> Worker<D> {
         for id in ids {
             // The pool may have closed this server because of another one.
             if let Some(server) = self.servers.get(id) {
-                let pool = server.pool;
+                let lane = server.lane;
                 self.close_server(id, "moved to the next process");
-                self.pump(pool);
+                self.pump(lane);
             }
         }
     }
@@ -193,7 +193,7 @@ impl<D: Driver> Worker<D> {
         if !is_idle {
             return None;
         }
-        let pool = self.pools.must_get(client.pool)?;
+        let group = self.groups.must_get(client.group)?;
         let identity = &client.identity;
         let cancel_key = self.global.cancel_key(identity.cancel_pid, place)?;
         Some(Moved {
@@ -209,7 +209,7 @@ impl<D: Driver> Worker<D> {
             cancel_pid: identity.cancel_pid,
             cancel_key: cancel_key.expose().to_vec(),
             session: client.session.export()?,
-            proofs: proofs(&pool.global.group),
+            proofs: proofs(&group.global),
             sent_us: clock::machine_us(),
         })
     }
@@ -268,10 +268,10 @@ impl<D: Driver> Worker<D> {
         let of_user = of_user.ok_or_else(|| max("max_user_client_connections"))?;
         let pool = self.global.pool(settings).map_err(|_| max("max_pools"))?;
         leave_proofs(&pool.group, &moved.proofs);
-        let (pool_id, place) = (self.pool_slot(&pool), self.place_of(id));
-        let (Some(client), Some(slot)) = (
+        let ((group_id, lane_id), place) = (self.lane_of(&pool), self.place_of(id));
+        let (Some(client), Some(group)) = (
             self.clients.must_get_mut(id),
-            self.pools.must_get_mut(pool_id),
+            self.groups.must_get_mut(group_id),
         ) else {
             return Ok(());
         };
@@ -281,19 +281,19 @@ impl<D: Driver> Worker<D> {
         guards.user = Some(of_user);
         client.session = Session::import(&moved.session, &mut self.registry, &pool.group.proven);
         client.session.set_number(client.id);
-        share_reported(&mut client.session, &mut slot.reported);
+        share_reported(&mut client.session, &mut group.reported);
         identify(client, moved, self.now);
-        client.pool = pool_id;
-        slot.clients += 1;
-        slot.shard.clients(self.now, slot.clients);
-        let timer = slot.has_timeouts.then_some(self.now);
+        (client.group, client.lane) = (group_id, lane_id);
+        group.clients += 1;
+        let timer = group.has_timeouts.then_some(self.now);
         let key = Secret::new(moved.cancel_key.clone());
         if self.global.register(moved.cancel_pid, key, place) {
             client.identity.cancel_pid = moved.cancel_pid;
         }
         self.arm_client(id, timer);
-        self.arm_sizing(pool_id);
-        self.pump(pool_id);
+        self.count_clients(group_id);
+        self.arm_sizing(lane_id);
+        self.pump(lane_id);
         Ok(())
     }
 }

@@ -109,9 +109,9 @@ impl<D: Driver> Worker<D> {
     /// Returns the TLS settings of the pool for this connection. Sockets of this machine need none.
     fn outgoing(&self, id: ServerId) -> Result<Option<Arc<Outgoing>>, NoSuchSettings> {
         let server = self.servers.must_get(id).ok_or(NoSuchSettings)?;
-        let pool = self.pools.must_get(server.pool).ok_or(NoSuchSettings)?;
+        let group = self.groups.must_get(server.group).ok_or(NoSuchSettings)?;
         match server.facts.target {
-            Target::Tcp(..) => self.global.settled().outgoing(&pool.settings.tls),
+            Target::Tcp(..) => self.global.settled().outgoing(&group.settings.tls),
             Target::Unix(..) | Target::Abstract(..) => Ok(None),
         }
     }

@@ -11,7 +11,7 @@ use weir_pool::Moment;
 use weir_session::fault::Fault;
 
 use super::Worker;
-use super::ids::{ClientId, PoolId, ServerId};
+use super::ids::{ClientId, LaneId, ServerId};
 use super::timers::Timer;
 use crate::console::Command;
 use crate::driver::Driver;
@@ -294,8 +294,8 @@ impl<D: Driver> Worker<D> {
             }
             Task::Recycle(name) => self.recycle(name.as_deref()),
             Task::Settle => {
-                for id in self.pools_of(None) {
-                    self.settle_pool(id);
+                for id in self.lanes_of(None) {
+                    self.settle_pause(id);
                 }
                 self.settle_suspension();
             }
@@ -303,22 +303,22 @@ impl<D: Driver> Worker<D> {
         true
     }
 
-    /// Returns the pools of a database, or all.
-    fn pools_of(&self, database: Option<&str>) -> Vec<PoolId> {
-        let pools = self.pools.iter();
-        let pools = pools.filter(|(_, pool)| {
-            database.is_none_or(|database| *pool.global.group.key.database == *database)
+    /// Returns the lanes of a database, or all.
+    fn lanes_of(&self, database: Option<&str>) -> Vec<LaneId> {
+        let lanes = self.lanes.iter();
+        let lanes = lanes.filter(|(_, lane)| {
+            database.is_none_or(|database| *lane.global.group.key.database == *database)
         });
-        pools.map(|(id, _)| id).collect()
+        lanes.map(|(id, _)| id).collect()
     }
 
     /// Applies the pause of a pool, or its end.
-    fn settle_pool(&mut self, id: PoolId) {
-        let Some(pool) = self.pools.must_get_mut(id) else {
+    fn settle_pause(&mut self, id: LaneId) {
+        let Some(lane) = self.lanes.must_get_mut(id) else {
             return;
         };
-        let is_paused = pool.global.shared.is_paused();
-        pool.shard.settle(self.now);
+        let is_paused = lane.global.shared.is_paused();
+        lane.shard.settle(self.now);
         self.pump(id);
         if is_paused {
             self.close_listener_of(id);
@@ -326,10 +326,10 @@ impl<D: Driver> Worker<D> {
     }
 
     fn kill(&mut self, database: Option<&str>) {
-        for id in self.pools_of(database) {
+        for id in self.lanes_of(database) {
             let clients = self.clients.iter();
             let clients: Vec<_> = clients
-                .filter(|(_, client)| client.pool == id)
+                .filter(|(_, client)| client.lane == id)
                 .map(|(id, _)| id)
                 .collect();
             for client in clients {
@@ -340,7 +340,7 @@ impl<D: Driver> Worker<D> {
             }
             let servers = self.servers.iter();
             let servers: Vec<_> = servers
-                .filter(|(_, server)| server.pool == id)
+                .filter(|(_, server)| server.lane == id)
                 .map(|(id, _)| id)
                 .collect();
             for server in servers {
@@ -349,15 +349,15 @@ impl<D: Driver> Worker<D> {
                     self.close_server(server, "admin forced disconnect");
                 }
             }
-            self.settle_pool(id);
+            self.settle_pause(id);
         }
     }
 
     fn recycle(&mut self, database: Option<&str>) {
-        for id in self.pools_of(database) {
-            if let Some(pool) = self.pools.must_get_mut(id) {
-                crate::global::lock(&pool.global.group.welcomes).clear();
-                pool.shard.recycle(self.now);
+        for id in self.lanes_of(database) {
+            if let Some(lane) = self.lanes.must_get_mut(id) {
+                crate::global::lock(&lane.global.group.welcomes).clear();
+                lane.shard.recycle(self.now);
             }
             self.close_listener_of(id);
             self.hurry(id);

@@ -12,13 +12,13 @@ use weir_session::relay::Rules;
 use weir_wire::encode::{ErrorReport, Severity};
 use weir_wire::sqlstate::SqlState;
 
-use super::ids::{ClientId, PoolId, ServerId, Waiter};
+use super::ids::{ClientId, GroupId, LaneId, ServerId, Waiter};
 use super::looking;
-use super::slots::{Departure, Pool, Server, Stage};
+use super::slots::{Departure, Group, Lane, Server, Stage};
 use super::state;
 use super::{Missing, Worker};
 use crate::driver::{Driver, Owner};
-use crate::global::{GlobalPool, Purpose, lock};
+use crate::global::{GlobalGroup, GlobalPool, Purpose, finds_size, lock};
 use crate::mailbox::Message;
 use crate::moved::MovedServer;
 use crate::socket::Stream;
@@ -27,28 +27,51 @@ use crate::socket::Stream;
 const DETACH_MAX: Duration = Duration::from_secs(5);
 
 impl<D: Driver> Worker<D> {
-    /// Returns this worker's part of a pool; creates it for the first client.
-    pub(super) fn pool_slot(&mut self, global: &Arc<GlobalPool>) -> PoolId {
-        if let Some(id) = self.find_pool(global) {
-            return id;
+    /// Returns this worker's lane of a pool; creates it, and the group, for the first client.
+    pub(super) fn lane_of(&mut self, global: &Arc<GlobalPool>) -> (GroupId, LaneId) {
+        if let Some(found) = self.find_lane(global) {
+            return found;
         }
+        let group_id = self.group_of(&global.group);
         let settled = self.global.settled();
-        let group = &global.group;
-        let settings = group.settings();
+        let policy = global.group.policy(&settled.settings);
         let shared = Arc::clone(&global.shared);
         let seed = self.global.next_id();
+        let mut lane = Lane {
+            global: Arc::clone(global),
+            group: group_id,
+            shard: Shard::new(shared, policy, self.number, seed),
+            counted: None,
+            tick: None,
+        };
+        lane.settle_sizing(self.number);
+        let id = self.lanes.insert(lane);
+        if let Some(group) = self.groups.must_get_mut(group_id) {
+            group.lanes.push(id);
+        }
+        (group_id, id)
+    }
+
+    /// Returns this worker's part of a group; creates it without a lane.
+    fn group_of(&mut self, global: &Arc<GlobalGroup>) -> GroupId {
+        if let Some(id) = self.group_index.get(&global.key) {
+            return *id;
+        }
+        let settled = self.global.settled();
+        let settings = global.settings();
         let rules = rules(&settings, &settled.settings);
         let every = settled.settings.global.catalogue_refresh;
-        let mut pool = Pool {
-            counted: None,
-            shard: Shard::new(shared, group.policy(&settled.settings), self.number, seed),
+        let group = Group {
+            global: Arc::clone(global),
+            lanes: Vec::with_capacity(1),
             rules,
             judge: state::judge(&settings),
             checks: state::checks(&settings),
-            looks: looking::interval(every, rules.state, group.key.purpose),
-            draw: seed,
+            looks: looking::interval(every, rules.state, global.key.purpose),
+            draw: self.global.next_id(),
             pins: BTreeMap::new(),
             reset_always: settled.settings.global.server_reset_query_always,
+            finds_size: finds_size(&settings),
             has_timeouts: has_timeouts(&settings),
             settings,
             counters: Default::default(),
@@ -56,25 +79,34 @@ impl<D: Driver> Worker<D> {
             period: Default::default(),
             clients: 0,
             reported: Vec::new(),
-            tick: None,
             unused_since: None,
             is_removed: false,
-            global: Arc::clone(global),
         };
-        pool.settle_sizing(self.number);
-        self.has_checks |= pool.checks != StateCheck::Off;
-        group.workers.fetch_add(1, Ordering::Relaxed);
-        let id = self.pools.insert(pool);
-        self.pool_index.insert(group.key.clone(), id);
+        self.has_checks |= group.checks != StateCheck::Off;
+        global.workers.fetch_add(1, Ordering::Relaxed);
+        let id = self.groups.insert(group);
+        self.group_index.insert(global.key.clone(), id);
         id
     }
 
+    /// Tells all lanes of a group how many clients it has here.
+    pub(super) fn count_clients(&mut self, group_id: GroupId) {
+        let Some(group) = self.groups.must_get(group_id) else {
+            return;
+        };
+        for id in &group.lanes {
+            if let Some(lane) = self.lanes.must_get_mut(*id) {
+                lane.shard.clients(self.now, group.clients);
+            }
+        }
+    }
+
     /// Carries out the actions of a shard; call it after each command to the shard.
-    pub(super) fn pump(&mut self, id: PoolId) {
+    pub(super) fn pump(&mut self, id: LaneId) {
         while let Some(action) = self
-            .pools
+            .lanes
             .must_get_mut(id)
-            .and_then(|pool| pool.shard.poll(self.now))
+            .and_then(|lane| lane.shard.poll(self.now))
         {
             match action {
                 Action::Assign {
@@ -106,46 +138,46 @@ impl<D: Driver> Worker<D> {
                 Action::WakeOthers => self.global.wake_all(),
             }
         }
-        self.arm_pool(id);
+        self.arm_lane(id);
     }
 
     /// Reads the number of a waiter of this pool.
-    pub(super) fn waiter(&self, pool_id: PoolId, number: weir_pool::ClientId) -> Waiter {
-        let is_listener = |pool: &Pool| pool.global.group.key.purpose == Purpose::Listener;
+    pub(super) fn waiter(&self, lane_id: LaneId, number: weir_pool::ClientId) -> Waiter {
+        let is_listener = |lane: &Lane| lane.global.group.key.purpose == Purpose::Listener;
         Waiter::new(
             number,
-            self.pools.must_get(pool_id).is_some_and(is_listener),
+            self.lanes.must_get(lane_id).is_some_and(is_listener),
         )
     }
 
     /// Arms the timer for the shard's next tick.
-    pub(super) fn arm_pool(&mut self, id: PoolId) {
-        let Some(pool) = self.pools.must_get_mut(id) else {
+    pub(super) fn arm_lane(&mut self, id: LaneId) {
+        let Some(lane) = self.lanes.must_get_mut(id) else {
             return;
         };
-        let Some(next) = pool.shard.next_tick() else {
+        let Some(next) = lane.shard.next_tick() else {
             return;
         };
         // A tick that comes too early only checks and arms again. A timer is replaced only by an earlier one.
-        if pool.tick.is_none_or(|armed| next < armed) {
-            if let Some(armed) = pool.tick.replace(next) {
-                self.timers.disarm(armed, super::timers::Timer::Pool(id));
+        if lane.tick.is_none_or(|armed| next < armed) {
+            if let Some(armed) = lane.tick.replace(next) {
+                self.timers.disarm(armed, super::timers::Timer::Lane(id));
             }
-            self.timers.arm(next, super::timers::Timer::Pool(id));
+            self.timers.arm(next, super::timers::Timer::Lane(id));
         }
     }
 
     /// Makes shards with waiters try again, after a place was released on any worker.
-    pub(super) fn retry_pools(&mut self) {
+    pub(super) fn retry_lanes(&mut self) {
         let waiting: Vec<_> = self
-            .pools
+            .lanes
             .iter()
-            .filter(|(_, pool)| pool.shard.waiting() > 0)
+            .filter(|(_, lane)| lane.shard.waiting() > 0)
             .map(|(id, _)| id)
             .collect();
         for id in waiting {
-            if let Some(pool) = self.pools.must_get_mut(id) {
-                pool.shard.retry(self.now);
+            if let Some(lane) = self.lanes.must_get_mut(id) {
+                lane.shard.retry(self.now);
             }
             self.pump(id);
         }
@@ -153,12 +185,12 @@ impl<D: Driver> Worker<D> {
 
     // --- between workers ---
 
-    fn ask(&mut self, id: PoolId, worker: usize) {
-        let Some(pool) = self.pools.must_get(id) else {
+    fn ask(&mut self, id: LaneId, worker: usize) {
+        let Some(lane) = self.lanes.must_get(id) else {
             return;
         };
         let message = Message::Ask {
-            pool: Arc::clone(&pool.global),
+            pool: Arc::clone(&lane.global),
             from: self.number,
         };
         if self.post(worker, message).is_err() {
@@ -166,18 +198,18 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    pub(super) fn ask_answered(&mut self, id: PoolId, got: bool) {
-        if let Some(pool) = self.pools.must_get_mut(id) {
-            pool.shard.ask_answered(self.now, got);
+    pub(super) fn ask_answered(&mut self, id: LaneId, got: bool) {
+        if let Some(lane) = self.lanes.must_get_mut(id) {
+            lane.shard.ask_answered(self.now, got);
         }
         self.pump(id);
     }
 
     /// Answers another worker, whose waiter could use an idle server of this one.
     pub(super) fn asked(&mut self, pool: &Arc<GlobalPool>, from: usize) {
-        let id = self.find_pool(pool);
-        let slot = id.and_then(|id| self.pools.must_get_mut(id));
-        let server = slot.and_then(|pool| pool.shard.asked(self.now, from));
+        let id = self.find_lane(pool).map(|(_, id)| id);
+        let lane = id.and_then(|id| self.lanes.must_get_mut(id));
+        let server = lane.and_then(|lane| lane.shard.asked(self.now, from));
         if server.is_none()
             && let Some(id) = id
         {
@@ -199,8 +231,15 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    pub(super) fn find_pool(&self, pool: &GlobalPool) -> Option<PoolId> {
-        self.pool_index.get(&pool.group.key).copied()
+    /// Returns this worker's lane of a pool, and its group.
+    pub(super) fn find_lane(&self, pool: &GlobalPool) -> Option<(GroupId, LaneId)> {
+        let group = *self.group_index.get(&pool.group.key)?;
+        let mut lanes = self.groups.must_get(group)?.lanes.iter().copied();
+        let is_it = |id: &LaneId| {
+            let lane = self.lanes.must_get(*id);
+            lane.is_some_and(|lane| std::ptr::eq(&raw const *lane.global, pool))
+        };
+        Some((group, lanes.find(is_it)?))
     }
 
     /// Sends a free server to another worker, as soon as the driver gives its connection back.
@@ -211,10 +250,10 @@ impl<D: Driver> Worker<D> {
         if !server.input.is_empty() || !server.session.is_free() {
             return self.close_server(server_id, "cannot be handed over");
         }
-        let Some(pool) = self.pools.must_get_mut(server.pool) else {
+        let Some(lane) = self.lanes.must_get_mut(server.lane) else {
             return;
         };
-        let Some(transfer) = pool.shard.detach(server_id.into()) else {
+        let Some(transfer) = lane.shard.detach(server_id.into()) else {
             self.global.broken.report(Missing::State);
             return self.close_server(server_id, "cannot be handed over");
         };
@@ -233,7 +272,7 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.must_remove(server_id) else {
             return;
         };
-        let pool_id = server.pool;
+        let lane_id = server.lane;
         let Server {
             stage,
             session,
@@ -248,7 +287,7 @@ impl<D: Driver> Worker<D> {
             asked,
             transfer,
         } = *departure;
-        let Some(pool) = self.pools.must_get_mut(pool_id) else {
+        let Some(lane) = self.lanes.must_get(lane_id) else {
             return;
         };
         let moved = Box::new(MovedServer {
@@ -256,7 +295,7 @@ impl<D: Driver> Worker<D> {
             session,
             facts: *facts,
         });
-        let pool = Arc::clone(&pool.global);
+        let pool = Arc::clone(&lane.global);
         let message = Message::Transfer {
             pool,
             transfer: Box::new(transfer),
@@ -264,12 +303,12 @@ impl<D: Driver> Worker<D> {
             asked,
         };
         let lost = self.post(worker, message).err();
-        if let (Some(Message::Transfer { transfer, .. }), Some(pool)) =
-            (lost, self.pools.must_get_mut(pool_id))
+        if let (Some(Message::Transfer { transfer, .. }), Some(lane)) =
+            (lost, self.lanes.must_get_mut(lane_id))
         {
-            pool.shard.lost(self.now, *transfer);
+            lane.shard.lost(self.now, *transfer);
         }
-        self.pump(pool_id);
+        self.pump(lane_id);
     }
 
     /// Adopts a server that arrives from another worker.
@@ -280,44 +319,44 @@ impl<D: Driver> Worker<D> {
         moved: MovedServer,
         asked: bool,
     ) {
-        let pool_id = self.pool_slot(pool);
+        let (group_id, lane_id) = self.lane_of(pool);
         let MovedServer {
             stream,
             mut session,
             facts,
         } = moved;
-        self.share_reported(pool_id, &mut session);
+        self.share_reported(group_id, &mut session);
         let now = self.now;
         let added = self.servers.try_insert(|id| {
             let added = self.driver.add(stream, Owner::Server(id));
-            added.map(|key| Server::new(key, pool_id, session, facts, now))
+            added.map(|key| Server::new(key, (group_id, lane_id), session, facts, now))
         });
         match added {
             Ok(server_id) => {
-                if let Some(pool) = self.pools.must_get_mut(pool_id) {
-                    let verdict = pool.shard.adopt(self.now, server_id.into(), transfer);
+                if let Some(lane) = self.lanes.must_get_mut(lane_id) {
+                    let verdict = lane.shard.adopt(self.now, server_id.into(), transfer);
                     self.place(server_id, verdict);
                 }
             }
             Err(_) => {
-                if let Some(pool) = self.pools.must_get_mut(pool_id) {
-                    pool.shard.lost(self.now, transfer);
+                if let Some(lane) = self.lanes.must_get_mut(lane_id) {
+                    lane.shard.lost(self.now, transfer);
                 }
             }
         }
         if asked {
-            self.ask_answered(pool_id, true);
+            self.ask_answered(lane_id, true);
         }
-        self.pump(pool_id);
+        self.pump(lane_id);
     }
 
     /// Makes room in a full limit of the database or user: closes the server that was idle longest in another of its
     /// pools.
-    fn evict(&mut self, id: PoolId, scope: Scope) {
-        let Some(pool) = self.pools.must_get(id) else {
+    fn evict(&mut self, id: LaneId, scope: Scope) {
+        let Some(lane) = self.lanes.must_get(id) else {
             return;
         };
-        let pool = Arc::clone(&pool.global);
+        let pool = Arc::clone(&lane.global);
         self.evict_for(scope, &pool, 0);
     }
 
@@ -339,7 +378,7 @@ impl<D: Driver> Worker<D> {
 
     /// Closes the longest idle or longest kept server of another pool in this scope. True if there was one.
     fn evict_here(&mut self, scope: Scope, pool: &Arc<GlobalPool>, idle: bool) -> bool {
-        let fits = |other: &Pool| {
+        let fits = |other: &Lane| {
             !Arc::ptr_eq(&other.global, pool)
                 && match scope {
                     Scope::Database => other.global.group.key.database == pool.group.key.database,
@@ -350,15 +389,15 @@ impl<D: Driver> Worker<D> {
             true => shard.coldest_idle(),
             false => shard.coldest_kept(),
         };
-        let others = self.pools.iter().filter(|(_, other)| fits(other));
+        let others = self.lanes.iter().filter(|(_, other)| fits(other));
         let found = others
             .filter_map(|(id, other)| coldest(&other.shard).map(|found| (id, found)))
             .min_by_key(|(_, (_, since))| *since);
         let Some((id, (server, _))) = found else {
             return false;
         };
-        if idle && let Some(pool) = self.pools.must_get_mut(id) {
-            pool.shard.evict(self.now, server);
+        if idle && let Some(lane) = self.lanes.must_get_mut(id) {
+            lane.shard.evict(self.now, server);
             self.pump(id);
         } else {
             self.evict_kept(server.into());
@@ -382,9 +421,9 @@ impl<D: Driver> Worker<D> {
         }
         if error == WaitError::Timeout {
             let client = self.clients.must_get(id);
-            let pool = client.and_then(|client| self.pools.must_get_mut(client.pool));
-            if let Some(pool) = pool {
-                pool.count_queue_timeout();
+            let lane = client.and_then(|client| self.lanes.must_get_mut(client.lane));
+            if let Some(lane) = lane {
+                lane.count_queue_timeout();
             }
         }
         match error {
@@ -398,9 +437,9 @@ impl<D: Driver> Worker<D> {
 
     fn late(&self, id: ClientId) -> Fault {
         let client = self.clients.must_get(id);
-        let pool = client.and_then(|client| Some((client, self.pools.must_get(client.pool)?)));
-        pool.map_or(Fault::QueryWaitTimeout, |(client, pool)| {
-            pool.global.late(client.wait_since, self.now)
+        let lane = client.and_then(|client| Some((client, self.lanes.must_get(client.lane)?)));
+        lane.map_or(Fault::QueryWaitTimeout, |(client, lane)| {
+            lane.global.late(client.wait_since, self.now)
         })
     }
 
@@ -409,10 +448,10 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.must_get(id) else {
             return;
         };
-        let Some(pool) = self.pools.must_get(client.pool) else {
+        let Some(lane) = self.lanes.must_get(client.lane) else {
             return;
         };
-        let last = lock(&pool.global.last_error).clone();
+        let last = lock(&lane.global.last_error).clone();
         if matches!(client.phase, super::slots::Phase::Authenticating(_)) {
             let why = last.map_or_else(|| "no server connection".to_owned(), |last| last.text);
             return self.inquiry_failed(id, &why);
@@ -452,23 +491,28 @@ impl<D: Driver> Worker<D> {
 
     // --- keeping house ---
 
-    /// Removes pools that have long been unused (`pool_idle_timeout`, for databases by `*` also `autodb_idle_timeout`).
-    /// Their counters stay with the global pool.
-    pub(super) fn drop_unused_pools(&mut self) {
+    /// Removes groups that have long been unused (`pool_idle_timeout`, for databases by `*` also `autodb_idle_timeout`).
+    /// Their counters stay with the global group.
+    pub(super) fn drop_unused_groups(&mut self) {
         let settled = self.global.settled();
         let global = &settled.settings.global;
         let mut unused = Vec::new();
-        for (id, pool) in &mut self.pools {
-            let auto = global.autodb_idle_timeout.filter(|_| pool.settings.is_auto);
-            let is_moving = || self.servers.iter().any(|(_, server)| server.pool == id);
-            let used = pool.clients > 0 || pool.shard.servers() > 0 || pool.shard.waiting() > 0;
-            let used = used || is_moving();
-            if used {
-                pool.unused_since = None;
+        for (id, group) in &mut self.groups {
+            let auto = global
+                .autodb_idle_timeout
+                .filter(|_| group.settings.is_auto);
+            let is_moving = || self.servers.iter().any(|(_, server)| server.group == id);
+            let is_lane_used = |id: &LaneId| {
+                let lane = self.lanes.must_get(*id);
+                lane.is_some_and(|lane| lane.shard.servers() > 0 || lane.shard.waiting() > 0)
+            };
+            let used = group.clients > 0 || group.lanes.iter().any(is_lane_used);
+            if used || is_moving() {
+                group.unused_since = None;
                 continue;
             }
-            let since = *pool.unused_since.get_or_insert(self.now);
-            let removed = pool.is_removed.then_some(Duration::ZERO);
+            let since = *group.unused_since.get_or_insert(self.now);
+            let removed = group.is_removed.then_some(Duration::ZERO);
             let age = self.now.since(since);
             let reasons = [
                 ("database removed", removed),
@@ -483,24 +527,28 @@ impl<D: Driver> Worker<D> {
             }
         }
         for (id, reason, age) in unused {
-            let Some(mut pool) = self.pools.must_remove(id) else {
+            let Some(mut group) = self.groups.must_remove(id) else {
                 continue;
             };
-            let group = Arc::clone(&pool.global.group);
-            // The last worker that had the pool logs its removal.
-            if group.workers.fetch_sub(1, Ordering::Relaxed) == 1 {
+            for lane_id in std::mem::take(&mut group.lanes) {
+                let lane = self.lanes.must_remove(lane_id);
+                if let Some(tick) = lane.and_then(|lane| lane.tick) {
+                    self.timers
+                        .disarm(tick, super::timers::Timer::Lane(lane_id));
+                }
+            }
+            let global = Arc::clone(&group.global);
+            // The last worker that had the group logs its removal.
+            if global.workers.fetch_sub(1, Ordering::Relaxed) == 1 {
                 tracing::info!(
                     "cleaning up idle pool for user {} on db {} because: {reason} (age= {}s)",
-                    group.key.user,
-                    group.key.database,
+                    global.key.user,
+                    global.key.database,
                     age.as_secs()
                 );
             }
-            lock(&group.retired).add(&mut pool);
-            if let Some(tick) = pool.tick {
-                self.timers.disarm(tick, super::timers::Timer::Pool(id));
-            }
-            self.pool_index.remove(&group.key);
+            lock(&global.retired).add(&mut group);
+            self.group_index.remove(&global.key);
         }
     }
 }

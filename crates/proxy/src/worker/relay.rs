@@ -43,20 +43,23 @@ impl<D: Driver> Worker<D> {
         {
             return 0;
         }
-        let Some(pool) = self.pools.must_get_mut(client.pool) else {
+        let (Some(group), Some(lane)) = (
+            self.groups.must_get_mut(client.group),
+            self.lanes.must_get(client.lane),
+        ) else {
             return input.len();
         };
         self.answers.clear();
         let mut lobby = Lobby {
             client: &mut client.session,
             registry: &mut self.registry,
-            proven: &pool.global.group.proven,
-            rules: pool.rules,
-            has_server: pool.shard.has_idle(),
+            proven: &group.global.proven,
+            rules: group.rules,
+            has_server: lane.shard.has_idle(),
         };
         let seen = match relay::idle(&mut lobby, input, &mut self.answers) {
             Ok(seen) => {
-                pool.counters.client_parses += u64::from(seen.statements.client_parses);
+                group.counters.client_parses += u64::from(seen.statements.client_parses);
                 seen
             }
             Err(fault) => {
@@ -104,8 +107,8 @@ impl<D: Driver> Worker<D> {
             return;
         };
         client.request_at = self.now;
-        if let Some(pool) = self.pools.must_get_mut(client.pool) {
-            relay::wants_new(&mut client.session, &mut pool.judge, pool.rules, batch);
+        if let Some(group) = self.groups.must_get_mut(client.group) {
+            relay::wants_new(&mut client.session, &mut group.judge, group.rules, batch);
         }
     }
 
@@ -175,8 +178,8 @@ impl<D: Driver> Worker<D> {
     fn is_due_to_others(&self, id: ClientId) -> bool {
         let client = self.clients.must_get(id);
         let unpinned = client.filter(|client| client.session.pin().is_none());
-        let pool = unpinned.and_then(|client| self.pools.must_get(client.pool));
-        pool.is_some_and(|pool| pool.shard.is_wanted())
+        let lane = unpinned.and_then(|client| self.lanes.must_get(client.lane));
+        lane.is_some_and(|lane| lane.shard.is_wanted())
     }
 
     /// Sends a client the answers that need no server. If the client does not read them, its input is paused.
@@ -206,12 +209,12 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.must_get_mut(id) else {
             return false;
         };
-        let pool_id = client.pool;
-        let Some(pool) = self.pools.must_get_mut(pool_id) else {
+        let lane_id = client.lane;
+        let Some(lane) = self.lanes.must_get_mut(lane_id) else {
             return false;
         };
         client.wait_since = self.now;
-        let granted = match pool.shard.checkout(self.now, id.into(), client.want()) {
+        let granted = match lane.shard.checkout(self.now, id.into(), client.want()) {
             Checkout::Granted(server) => self.lease_idle(id, server.into()),
             Checkout::Check(server) => {
                 self.check_before_use(Waiter::Client(id), server.into());
@@ -227,7 +230,7 @@ impl<D: Driver> Worker<D> {
                 false
             }
         };
-        self.pump(pool_id);
+        self.pump(lane_id);
         granted
             && self
                 .clients
@@ -270,10 +273,10 @@ impl<D: Driver> Worker<D> {
     /// True if the client's server is one that its request can use.
     fn meets(&self, id: ClientId, server_id: ServerId) -> bool {
         let client = self.clients.must_get(id);
-        let pool = client.and_then(|client| Some((client, self.pools.must_get(client.pool)?)));
-        pool.is_none_or(|(client, pool)| {
+        let lane = client.and_then(|client| Some((client, self.lanes.must_get(client.lane)?)));
+        lane.is_none_or(|(client, lane)| {
             let want = client.want();
-            (pool.shard).meets(server_id.into(), id.into(), want)
+            (lane.shard).meets(server_id.into(), id.into(), want)
         })
     }
 
@@ -292,11 +295,11 @@ impl<D: Driver> Worker<D> {
         server.lease = Some(id);
         server.stage = Stage::Leased;
         server.request_at = self.now;
-        if let Some(pool) = self.pools.must_get_mut(client.pool) {
-            pool.counters.server_assignments += 1;
+        if let Some(group) = self.groups.must_get_mut(client.group) {
+            group.counters.server_assignments += 1;
             let waited = micros(self.now.since(client.wait_since));
-            pool.counters.wait_us += waited;
-            pool.times().wait.record(waited);
+            group.counters.wait_us += waited;
+            group.times().wait.record(waited);
         }
         true
     }
@@ -349,13 +352,13 @@ impl<D: Driver> Worker<D> {
         ) else {
             return input.len();
         };
-        let Some(pool) = self.pools.must_get_mut(client.pool) else {
+        let Some(group) = self.groups.must_get_mut(client.group) else {
             return input.len();
         };
         let mut buffer = std::mem::take(&mut self.to_server);
         self.answers.clear();
         let mut out = Splice::new(input, &mut buffer);
-        if fresh && pool.counted.is_some() {
+        if fresh && group.finds_size {
             client.class = class_of(input);
         }
         let begun = if fresh {
@@ -368,14 +371,14 @@ impl<D: Driver> Worker<D> {
         } else {
             Ok(())
         };
-        pool.keep_judge_fresh();
+        group.keep_judge_fresh();
         let mut link = Link {
             client: &mut client.session,
             server: &mut server.session,
             registry: &mut self.registry,
-            judge: &mut pool.judge,
-            proven: &pool.global.group.proven,
-            rules: pool.rules,
+            judge: &mut group.judge,
+            proven: &group.global.proven,
+            rules: group.rules,
         };
         if let Err(error) = begun {
             self.to_server = buffer;
@@ -383,13 +386,13 @@ impl<D: Driver> Worker<D> {
             return input.len();
         }
         let taken = relay::requests(&mut link, input, &mut out, &mut self.answers);
-        pool.share_definitions(&mut server.session, self.now);
+        group.share_definitions(&mut server.session, self.now);
         if let Ok(taken) = &taken {
             // If a request of ours is repeated, the client's input still waits for it.
             client.stalled = taken.stalled || (client.stalled && input.is_empty());
-            pool.counters.client_parses += u64::from(taken.statements.client_parses);
-            pool.counters.server_parses += u64::from(taken.statements.server_parses);
-            pool.counters.binds += u64::from(taken.statements.binds);
+            group.counters.client_parses += u64::from(taken.statements.client_parses);
+            group.counters.server_parses += u64::from(taken.statements.server_parses);
+            group.counters.binds += u64::from(taken.statements.binds);
         }
         let bytes = out.finish();
         if !bytes.is_empty() {
@@ -538,13 +541,13 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.must_get_mut(id) else {
             return;
         };
-        let Some(pool) = self.pools.must_get_mut(client.pool) else {
+        let Some(group) = self.groups.must_get_mut(client.group) else {
             return;
         };
-        pool.counters.bytes_sent += bytes as u64;
+        group.counters.bytes_sent += bytes as u64;
         let Some(replied) = replied else { return };
-        let times = &mut pool.timing.get_or_insert_default().all;
-        let counters = &mut pool.counters;
+        let times = &mut group.timing.get_or_insert_default().all;
+        let counters = &mut group.counters;
         if replied.queries > 0 {
             client.replied_at = self.now;
             counters.queries += u64::from(replied.queries);
@@ -559,8 +562,10 @@ impl<D: Driver> Worker<D> {
             times
                 .transaction
                 .record_many(took, u64::from(replied.transactions));
-            if let Some(counted) = &mut pool.counted
+            if group.finds_size
                 && client.session.pin().is_none()
+                && let Some(lane) = self.lanes.must_get_mut(client.lane)
+                && let Some(counted) = &mut lane.counted
             {
                 counted.record(client.class, self.now.since(client.transaction_at));
             }
@@ -618,10 +623,10 @@ impl<D: Driver> Worker<D> {
         if !in_block {
             return false;
         }
-        let Some(pool) = self.pools.must_get(client.pool) else {
+        let Some(group) = self.groups.must_get(client.group) else {
             return false;
         };
-        let is_refused = pool.settings.pool_mode == weir_config::PoolMode::Statement;
+        let is_refused = group.settings.pool_mode == weir_config::PoolMode::Statement;
         if is_refused {
             self.fail_client(id, &Fault::StatementMode);
         }

@@ -9,7 +9,7 @@ use weir_wire::backend::ErrorFields;
 use weir_wire::sqlstate::SqlState;
 
 use super::client::Leaving;
-use super::ids::{ClientId, PoolId, ServerId, Waiter};
+use super::ids::{ClientId, LaneId, ServerId, Waiter};
 use super::keeping::Kept;
 use super::slots::{Client, Phase, Server, Stage, Test};
 use super::{Worker, trim};
@@ -117,12 +117,15 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
-        let Some(pool) = self.pools.must_get_mut(server.pool) else {
+        let (Some(group), Some(lane)) = (
+            self.groups.must_get(server.group),
+            self.lanes.must_get_mut(server.lane),
+        ) else {
             return;
         };
         if server.cancels > 0 {
             server.stage = Stage::BeingCancelled;
-            pool.shard.test_started(server_id.into());
+            lane.shard.test_started(server_id.into());
             let wait = self.global.settled().settings.global.cancel_wait_timeout;
             return self.arm_server(server_id, wait);
         }
@@ -132,8 +135,8 @@ impl<D: Driver> Worker<D> {
         if server.session.is_spoiled() {
             return self.close_server(server_id, "session state that nothing takes away");
         }
-        if server.is_used || pool.reset_always {
-            let is_session = pool.settings.pool_mode == weir_config::PoolMode::Session;
+        if server.is_used || group.reset_always {
+            let is_session = group.settings.pool_mode == weir_config::PoolMode::Session;
             let settled = self.global.settled();
             match settled.settings.global.server_reset_query.as_str() {
                 // The administrator wants no reset; but the state that pinned a client must not reach the next client.
@@ -161,16 +164,16 @@ impl<D: Driver> Worker<D> {
         server.is_used = false;
         server.is_new = false;
         server.stage = Stage::Idle;
-        let pool_id = server.pool;
+        let lane_id = server.lane;
         if server.is_role_doubtful && self.ask_role(server_id, None) {
             return;
         }
-        let Some(pool) = self.pools.must_get_mut(pool_id) else {
+        let Some(lane) = self.lanes.must_get_mut(lane_id) else {
             return;
         };
-        let verdict = pool.shard.checkin(self.now, server_id.into());
+        let verdict = lane.shard.checkin(self.now, server_id.into());
         self.place(server_id, verdict);
-        self.pump(pool_id);
+        self.pump(lane_id);
     }
 
     /// Carries out the pool's decision about a server.
@@ -202,7 +205,7 @@ impl<D: Driver> Worker<D> {
     fn waiter_for(&self, server_id: ServerId, number: weir_pool::ClientId) -> Waiter {
         let server = self.servers.must_get(server_id);
         self.waiter(
-            server.map_or_else(PoolId::null, |server| server.pool),
+            server.map_or_else(LaneId::null, |server| server.lane),
             number,
         )
     }
@@ -223,9 +226,9 @@ impl<D: Driver> Worker<D> {
         server.stage = Stage::Testing(test);
         self.driver.send(server.key, &message);
         if test != Test::Connect
-            && let Some(pool) = self.pools.must_get_mut(server.pool)
+            && let Some(lane) = self.lanes.must_get_mut(server.lane)
         {
-            pool.shard.test_started(server_id.into());
+            lane.shard.test_started(server_id.into());
         }
         self.arm_server(server_id, Some(TEST_MAX));
     }
@@ -332,7 +335,7 @@ impl<D: Driver> Worker<D> {
             return;
         }
         server.session.settle();
-        let pool_id = server.pool;
+        let lane_id = server.lane;
         let stage = std::mem::replace(&mut server.stage, Stage::Idle);
         self.arm_server(server_id, None);
         match stage {
@@ -341,15 +344,15 @@ impl<D: Driver> Worker<D> {
                 if let Some(server) = self.servers.must_get_mut(server_id) {
                     server.session.was_reset();
                 }
-                self.test_passed(pool_id, server_id);
+                self.test_passed(lane_id, server_id);
                 self.check_in(server_id);
             }
             Stage::Testing(Test::Ping) => {
-                self.test_passed(pool_id, server_id);
+                self.test_passed(lane_id, server_id);
                 self.put_back_when_sent(server_id);
             }
             Stage::Testing(Test::Check(waiter)) => {
-                self.test_passed(pool_id, server_id);
+                self.test_passed(lane_id, server_id);
                 self.start(waiter, server_id);
             }
             Stage::Testing(Test::Role(client)) => self.role_answered(server_id, client),
@@ -359,7 +362,7 @@ impl<D: Driver> Worker<D> {
                 self.server_is_up(server_id);
             }
             Stage::Testing(test @ (Test::Look | Test::Load { .. })) => {
-                self.test_passed(pool_id, server_id);
+                self.test_passed(lane_id, server_id);
                 if !self.looked(server_id, test) {
                     self.put_back_when_sent(server_id);
                 }
@@ -372,9 +375,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    pub(super) fn test_passed(&mut self, pool_id: PoolId, server_id: ServerId) {
-        if let Some(pool) = self.pools.must_get_mut(pool_id) {
-            pool.shard.test_passed(server_id.into());
+    pub(super) fn test_passed(&mut self, lane_id: LaneId, server_id: ServerId) {
+        if let Some(lane) = self.lanes.must_get_mut(lane_id) {
+            lane.shard.test_passed(server_id.into());
         }
     }
 

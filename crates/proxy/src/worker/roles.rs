@@ -15,7 +15,7 @@ use weir_session::settings::push_literal;
 use weir_wire::sqlstate::SqlState;
 
 use super::Worker;
-use super::ids::{ClientId, PoolId, ServerId, Waiter};
+use super::ids::{ClientId, LaneId, ServerId, Waiter};
 use super::inquiry::rows;
 use super::slots::{Stage, Test};
 use crate::driver::Driver;
@@ -108,12 +108,12 @@ impl<D: Driver> Worker<D> {
     fn is_role_check_due(&self, server_id: ServerId) -> bool {
         let settled = self.global.settled();
         let server = self.servers.must_get(server_id);
-        let pool = server.and_then(|server| self.pools.must_get(server.pool));
-        let Some((pool, delay)) = pool.zip(settled.settings.global.role_check_delay) else {
+        let group = server.and_then(|server| self.groups.must_get(server.group));
+        let Some((group, delay)) = group.zip(settled.settings.global.role_check_delay) else {
             return false;
         };
         let changes = self.global.role_changes.load(SeqCst);
-        lock(&pool.global.group.standing).is_due(self.now, delay, changes)
+        lock(&group.global.standing).is_due(self.now, delay, changes)
     }
 
     /// Asks a free server about its role. The client, if any, gets the server afterwards. False if the check is off.
@@ -129,11 +129,11 @@ impl<D: Driver> Worker<D> {
             return false;
         };
         server.is_role_doubtful = false;
-        let Some(pool) = self.pools.must_get(server.pool).filter(|_| is_wanted) else {
+        let Some(group) = self.groups.must_get(server.group).filter(|_| is_wanted) else {
             return false;
         };
         let mut sql = QUESTION[0].to_owned();
-        push_literal(&mut sql, &pool.settings.user);
+        push_literal(&mut sql, &group.settings.user);
         sql.push_str(QUESTION[1]);
         server.answer.clear();
         server.role_asked = (self.now, self.global.role_changes.load(SeqCst));
@@ -153,10 +153,10 @@ impl<D: Driver> Worker<D> {
         // Errors of this query belong to no client.
         let _ = server.session.take_errors();
         let answer = std::mem::take(&mut server.answer);
-        let (is_new, pool_id) = (server.is_new, server.pool);
+        let (is_new, lane_id) = (server.is_new, server.lane);
         let (asked_at, changes) = server.role_asked;
         let target = server.facts.target.clone();
-        let Some(pool) = self.pools.must_get(pool_id) else {
+        let Some(lane) = self.lanes.must_get(lane_id) else {
             return;
         };
         let verdict = match rows(
@@ -165,7 +165,7 @@ impl<D: Driver> Worker<D> {
                 .unwrap_or_default(),
         ) {
             Ok(rows) if rows.len() == 1 && answer.len() <= ANSWER_MAX => {
-                let mut standing = lock(&pool.global.group.standing);
+                let mut standing = lock(&lane.global.group.standing);
                 standing.asked_at = Some(asked_at);
                 standing.changes = changes;
                 let row = rows.into_iter().next().unwrap_or_default();
@@ -178,13 +178,13 @@ impl<D: Driver> Worker<D> {
             }
         };
         match (verdict, client) {
-            (Verdict::Outdated, _) => self.replace_outdated(server_id, pool_id, client),
+            (Verdict::Outdated, _) => self.replace_outdated(server_id, lane_id, client),
             (Verdict::Current, Some(client)) => {
-                self.test_passed(pool_id, server_id);
+                self.test_passed(lane_id, server_id);
                 self.start(Waiter::Client(client), server_id);
             }
             (Verdict::Current, None) => {
-                self.test_passed(pool_id, server_id);
+                self.test_passed(lane_id, server_id);
                 self.check_in(server_id);
             }
         }
@@ -192,14 +192,14 @@ impl<D: Driver> Worker<D> {
 
     /// Closes this server now, and all others of its pool when they are free. A client that was to get it waits on and
     /// has its next server asked. The first new server's answer is the standard for all later ones.
-    fn replace_outdated(&mut self, server_id: ServerId, pool_id: PoolId, client: Option<ClientId>) {
+    fn replace_outdated(&mut self, server_id: ServerId, lane_id: LaneId, client: Option<ClientId>) {
         if let Some(server) = self.servers.must_get_mut(server_id) {
             server.stage = Stage::Testing(Test::Role(client));
         }
-        let Some(pool) = self.pools.must_get(pool_id) else {
+        let Some(lane) = self.lanes.must_get(lane_id) else {
             return;
         };
-        let global = Arc::clone(&pool.global);
+        let global = Arc::clone(&lane.global);
         tracing::info!(
             "pool {}/{}: the role or its defaults have changed; all servers of the pool are replaced",
             global.group.key.database,
@@ -227,12 +227,12 @@ impl<D: Driver> Worker<D> {
     /// Replaces the servers of this pool that began before `before`.
     pub(super) fn outdated(&mut self, pool: &GlobalPool, before: Moment) {
         lock(&pool.group.welcomes).clear();
-        let Some(id) = self.find_pool(pool) else {
+        let Some((_, id)) = self.find_lane(pool) else {
             // This worker has no servers of the pool.
             return;
         };
-        if let Some(pool) = self.pools.must_get_mut(id) {
-            pool.shard.recycle(before);
+        if let Some(lane) = self.lanes.must_get_mut(id) {
+            lane.shard.recycle(before);
         }
         self.pump(id);
     }

@@ -19,7 +19,7 @@ use weir_wire::backend::ErrorFields;
 use weir_wire::startup::Version;
 
 use super::client::Leaving;
-use super::ids::{ClientId, PoolId, ServerId, Waiter};
+use super::ids::{ClientId, GroupId, LaneId, ServerId, Waiter};
 use super::slots::{Phase, Server, Stage, Test, tcp_targets};
 use super::{Missing, Worker};
 use crate::driver::{Driver, Key, Owner, Why};
@@ -35,14 +35,15 @@ pub(super) const REPORTED_MAX: usize = 64;
 
 impl<D: Driver> Worker<D> {
     /// Starts one more server connection for a pool.
-    pub(super) fn connect(&mut self, pool_id: PoolId, token: ConnectToken) {
-        let Some(pool) = self.pools.must_get_mut(pool_id) else {
+    pub(super) fn connect(&mut self, lane_id: LaneId, token: ConnectToken) {
+        let Some(lane) = self.lanes.must_get_mut(lane_id) else {
             return;
         };
+        let port = lane.global.group.settings().port;
         let host = token.host();
         let facts = Facts {
             id: self.global.next_id(),
-            target: Target::Unix(std::path::PathBuf::new(), pool.settings.port),
+            target: Target::Unix(std::path::PathBuf::new(), port),
             local: Endpoint::default(),
             pid: 0,
             key: Box::default(),
@@ -51,25 +52,26 @@ impl<D: Driver> Worker<D> {
         };
         let serial = Serial(facts.id);
         let session = Session::new(Arc::default());
-        let mut server = Server::new(Key::null(), pool_id, session, facts, self.now);
+        let mut server = Server::new(Key::null(), (lane.group, lane_id), session, facts, self.now);
         server.stage = Stage::Connecting;
         let id = self.servers.insert(server);
-        pool.shard.connect_started(token, id.into(), serial);
-        if pool.shard.is_reserve(id.into()) {
+        lane.shard.connect_started(token, id.into(), serial);
+        if lane.shard.is_reserve(id.into()) {
             let name = self.server_name(id);
             tracing::warn!("{name} taking connection from reserve_pool");
         }
         let timeout = self.global.settled().settings.global.server_connect_timeout;
         self.arm_server(id, timeout);
-        self.dial(id, pool_id, host);
+        self.dial(id, host);
     }
 
     /// Connects to a host, after a look-up of its name if it has one.
-    fn dial(&mut self, id: ServerId, pool_id: PoolId, host: HostId) {
-        let Some(pool) = self.pools.must_get(pool_id) else {
+    fn dial(&mut self, id: ServerId, host: HostId) {
+        let server = self.servers.must_get(id);
+        let Some(group) = server.and_then(|server| self.groups.must_get(server.group)) else {
             return;
         };
-        let settings = Arc::clone(&pool.settings);
+        let settings = Arc::clone(&group.settings);
         let port = settings.port;
         let is_it = |address: &&HostAddr| self.global.hosts.id_of(Some(address), port) == host;
         let target = match settings.hosts.iter().find(is_it) {
@@ -179,14 +181,14 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.must_get_mut(id) else {
             return;
         };
-        let (key, pool_id) = (server.key, server.pool);
+        let (key, group_id) = (server.key, server.group);
         let transport = match server.facts.tls {
             None => Transport::Plain,
             Some(_) => Transport::Tls {
                 end_point: server.end_point.take().map(Into::into),
             },
         };
-        let Some(plan) = self.login_plan(pool_id, transport) else {
+        let Some(plan) = self.login_plan(group_id, transport) else {
             let text = "the operating system provides no random bytes".to_owned();
             return self.login_failed(id, LastError { text, body: None }, FailureKind::Local);
         };
@@ -202,14 +204,14 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn login_plan(&self, pool_id: PoolId, transport: Transport) -> Option<LoginPlan> {
-        let pool = self.pools.must_get(pool_id)?;
+    fn login_plan(&self, group_id: GroupId, transport: Transport) -> Option<LoginPlan> {
+        let group = self.groups.must_get(group_id)?;
         let settled = self.global.settled();
-        let settings = &pool.settings;
+        let settings = &group.settings;
         let pass_through = if settings.is_user_forced {
             None
         } else {
-            lock(&pool.global.group.pass_through).clone()
+            lock(&group.global.pass_through).clone()
         };
         let parameters = settings
             .startup
@@ -221,7 +223,7 @@ impl<D: Driver> Worker<D> {
             parameters: parameters.collect(),
             version: Version::V3_2,
             credentials: Credentials {
-                secret: secret_of(&pool.global.group, settings, &settled.users),
+                secret: secret_of(&group.global, settings, &settled.users),
                 pass_through,
             },
             nonce: Nonce::from_random(random().ok()?),
@@ -392,18 +394,16 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.must_get_mut(id) else {
             return;
         };
-        let pool_id = server.pool;
+        let group_id = server.group;
         let mut session = Session::new(Arc::new(logged_in.reported));
         session.set_process(logged_in.pid);
         (server.facts.pid, server.facts.key) = (logged_in.pid, logged_in.key);
-        self.share_reported(pool_id, &mut session);
+        self.share_reported(group_id, &mut session);
         if let Some(server) = self.servers.must_get_mut(id) {
             server.session = session;
         }
-        let query = self
-            .pools
-            .must_get(pool_id)
-            .and_then(|pool| pool.settings.connect_query.clone());
+        let group = self.groups.must_get(group_id);
+        let query = group.and_then(|group| group.settings.connect_query.clone());
         match query {
             Some(query) => self.test_server(id, Test::Connect, &query),
             None => self.server_is_up(id),
@@ -421,32 +421,32 @@ impl<D: Driver> Worker<D> {
         };
         server.stage = Stage::Idle;
         server.is_new = true;
-        let pool_id = server.pool;
-        let Some(pool) = self.pools.must_get_mut(pool_id) else {
+        let lane_id = server.lane;
+        let Some(lane) = self.lanes.must_get_mut(lane_id) else {
             return;
         };
-        lock(&pool.global.postponed).take();
-        let verdict = pool.shard.connected(self.now, id.into());
+        lock(&lane.global.postponed).take();
+        let verdict = lane.shard.connected(self.now, id.into());
         self.place(id, verdict);
-        self.pump(pool_id);
+        self.pump(lane_id);
     }
 
     /// Replaces equal sets of reported values by one shared set, so that comparing them compares one pointer.
-    pub(super) fn share_reported(&mut self, pool_id: PoolId, session: &mut Session) {
-        let Some(pool) = self.pools.must_get_mut(pool_id) else {
+    pub(super) fn share_reported(&mut self, group_id: GroupId, session: &mut Session) {
+        let Some(group) = self.groups.must_get_mut(group_id) else {
             return;
         };
-        match pool
+        match group
             .reported
             .iter()
             .find(|known| ***known == **session.reported())
         {
             Some(known) => session.share_reported(known),
             None => {
-                if pool.reported.len() >= REPORTED_MAX {
-                    pool.reported.clear();
+                if group.reported.len() >= REPORTED_MAX {
+                    group.reported.clear();
                 }
-                pool.reported.push(Arc::clone(session.reported()));
+                group.reported.push(Arc::clone(session.reported()));
             }
         }
     }
@@ -466,9 +466,9 @@ impl<D: Driver> Worker<D> {
             LoginFault::Refused(body) => {
                 if is_password_refused(body)
                     && let Some(server) = self.servers.must_get(id)
-                    && let Some(pool) = self.pools.must_get(server.pool)
+                    && let Some(group) = self.groups.must_get(server.group)
                 {
-                    pool.global.group.forget_proofs();
+                    group.global.forget_proofs();
                 }
                 refusal(body)
             }
@@ -502,12 +502,12 @@ impl<D: Driver> Worker<D> {
         if matches!(kind, FailureKind::Local | FailureKind::Rejected) {
             return false;
         }
-        let pool_id = server.pool;
+        let lane_id = server.lane;
         let targets = std::mem::take(&mut server.targets);
         let mut next = None;
         if targets.is_empty() {
-            let pool = self.pools.must_get_mut(pool_id);
-            next = pool.and_then(|pool| pool.shard.next_host(self.now, id.into(), kind));
+            let lane = self.lanes.must_get_mut(lane_id);
+            next = lane.and_then(|lane| lane.shard.next_host(self.now, id.into(), kind));
             if next.is_none() {
                 return false;
             }
@@ -521,8 +521,8 @@ impl<D: Driver> Worker<D> {
         self.arm_server(id, timeout);
         match next {
             Some(host) => {
-                self.dial(id, pool_id, host);
-                self.pump(pool_id);
+                self.dial(id, host);
+                self.pump(lane_id);
             }
             None => self.try_targets(id, targets),
         }
@@ -555,21 +555,21 @@ impl<D: Driver> Worker<D> {
             return;
         };
         self.driver.close(server.key);
-        let Some(pool) = self.pools.must_get_mut(server.pool) else {
+        let Some(lane) = self.lanes.must_get_mut(server.lane) else {
             return;
         };
         match (kind, &error.body) {
-            (FailureKind::Temporary, Some(body)) => pool.count_refusal(refusal_code(body)),
-            (FailureKind::Refused | FailureKind::Timeout, _) => pool.count_unreachable(),
+            (FailureKind::Temporary, Some(body)) => lane.count_refusal(refusal_code(body)),
+            (FailureKind::Refused | FailureKind::Timeout, _) => lane.count_unreachable(),
             _ => {}
         }
         match kind {
             // No client fails because of this error, so it must not explain another client's failure.
-            FailureKind::Temporary => pool.global.postpone(self.now, error.text),
-            _ => *lock(&pool.global.last_error) = Some(error),
+            FailureKind::Temporary => lane.global.postpone(self.now, error.text),
+            _ => *lock(&lane.global.last_error) = Some(error),
         }
-        pool.shard.connect_failed(self.now, id.into(), kind);
-        self.pump(server.pool);
+        lane.shard.connect_failed(self.now, id.into(), kind);
+        self.pump(server.lane);
     }
 
     /// Handles the end of a server's connection, closed by the other side or broken. The driver has dropped it already.
@@ -617,23 +617,23 @@ impl<D: Driver> Worker<D> {
         }
         if let Stage::Moving(departure) = server.stage {
             // No pool has the server on its way.
-            if let Some(pool) = self.pools.must_get_mut(server.pool) {
-                pool.shard.lost(self.now, departure.transfer);
+            if let Some(lane) = self.lanes.must_get_mut(server.lane) {
+                lane.shard.lost(self.now, departure.transfer);
             }
-            return self.pump(server.pool);
+            return self.pump(server.lane);
         }
-        if let Some(pool) = self.pools.must_get_mut(server.pool) {
+        if let Some(lane) = self.lanes.must_get_mut(server.lane) {
             if let Stage::Testing(test @ (Test::Connect | Test::Load { is_new: true })) =
                 server.stage
             {
                 let kind = FailureKind::Rejected;
-                *lock(&pool.global.last_error) = Some(LastError {
+                *lock(&lane.global.last_error) = Some(LastError {
                     text: test.failure().to_owned(),
                     body: None,
                 });
-                pool.shard.connect_failed(self.now, id.into(), kind);
+                lane.shard.connect_failed(self.now, id.into(), kind);
             } else {
-                pool.shard.closed(self.now, id.into());
+                lane.shard.closed(self.now, id.into());
             }
         }
         match (server.stage, server.lease) {
@@ -662,7 +662,7 @@ impl<D: Driver> Worker<D> {
             (_, Some(client)) => self.lost_server(client, server.session.is_dying()),
             _ => {}
         }
-        self.pump(server.pool);
+        self.pump(server.lane);
     }
 
     /// Queues a client again, in its old place, because the server that it was to get failed its check.
@@ -672,11 +672,11 @@ impl<D: Driver> Worker<D> {
             return;
         };
         client.lease = None;
-        let (pool_id, since, want) = (client.pool, client.wait_since, client.want());
-        let Some(pool) = self.pools.must_get_mut(pool_id) else {
+        let (lane_id, since, want) = (client.lane, client.wait_since, client.want());
+        let Some(lane) = self.lanes.must_get_mut(lane_id) else {
             return;
         };
-        match pool.shard.checkout_since(self.now, id.into(), want, since) {
+        match lane.shard.checkout_since(self.now, id.into(), want, since) {
             Checkout::Granted(server) => self.start_idle(Waiter::Client(id), server.into()),
             Checkout::Check(server) => {
                 self.check_before_use(Waiter::Client(id), server.into());
@@ -688,7 +688,7 @@ impl<D: Driver> Worker<D> {
             }
             Checkout::FailFast => self.fail_for_server(id),
         }
-        self.pump(pool_id);
+        self.pump(lane_id);
     }
 
     /// True if a client loses nothing with its server: the client is idle, and only its settings were being set there
@@ -724,15 +724,10 @@ impl<D: Driver> Worker<D> {
             return format!("S-?{id:?}:");
         };
         let endpoint = server.facts.target.endpoint();
-        let (database, user) =
-            self.pools
-                .must_get(server.pool)
-                .map_or(("(nodb)", "(nouser)"), |pool| {
-                    (
-                        &*pool.global.group.key.database,
-                        &*pool.global.group.key.user,
-                    )
-                });
+        let group = self.groups.must_get(server.group);
+        let (database, user) = group.map_or(("(nodb)", "(nouser)"), |group| {
+            (&*group.global.key.database, &*group.global.key.user)
+        });
         let address = super::slots::Address(&endpoint, 0);
         format!("S-{:#x}: {database}/{user}@{address}", server.facts.id)
     }

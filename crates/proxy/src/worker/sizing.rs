@@ -10,8 +10,8 @@ use weir_pool::{Moment, Usage};
 use weir_wire::sqlstate::SqlState;
 
 use super::Worker;
-use super::ids::PoolId;
-use super::slots::{Pool, Stage};
+use super::ids::LaneId;
+use super::slots::{Lane, Stage};
 use super::timers::Timer;
 use crate::driver::Driver;
 use crate::sizing::{Sizing, TICK, few};
@@ -57,7 +57,7 @@ struct Look {
     pinned: u32,
 }
 
-impl Pool {
+impl Lane {
     /// Starts or stops counting, as the settings say.
     pub(super) fn settle_sizing(&mut self, worker: usize) {
         let sizing = self.global.sizing();
@@ -100,9 +100,9 @@ impl Pool {
 
 impl<D: Driver> Worker<D> {
     /// Arms the timer for pools that find their own size, if this pool is one.
-    pub(super) fn arm_sizing(&mut self, pool_id: PoolId) {
-        let pool = self.pools.must_get(pool_id);
-        if !self.is_sizing && pool.is_some_and(|pool| pool.counted.is_some()) {
+    pub(super) fn arm_sizing(&mut self, lane_id: LaneId) {
+        let lane = self.lanes.must_get(lane_id);
+        if !self.is_sizing && lane.is_some_and(|lane| lane.counted.is_some()) {
             self.is_sizing = true;
             self.timers.arm(self.now.plus(TICK), Timer::Sizing);
         }
@@ -113,13 +113,13 @@ impl<D: Driver> Worker<D> {
         let looks = self.looks();
         let (now, worker) = (self.now, self.number);
         let (mut is_needed, mut wakes) = (false, false);
-        for (id, pool) in &mut self.pools {
-            let Some(counted) = &mut pool.counted else {
+        for (id, lane) in &mut self.lanes {
+            let Some(counted) = &mut lane.counted else {
                 continue;
             };
-            counted.add_usage(pool.shard.usage(now));
+            counted.add_usage(lane.shard.usage(now));
             let look = looks.get(id).copied().unwrap_or_default();
-            let waiting = few(pool.shard.waiting());
+            let waiting = few(lane.shard.waiting());
             counted.sizing.publish(worker, |figures| {
                 figures.totals.clone_from(&counted.totals);
                 figures.waiting = waiting;
@@ -127,20 +127,22 @@ impl<D: Driver> Worker<D> {
                 figures.pinned = look.pinned;
             });
             let name = (
-                &*pool.global.group.key.database,
-                &*pool.global.group.key.user,
+                &*lane.global.group.key.database,
+                &*lane.global.group.key.user,
             );
-            wakes |= counted.sizing.tick(now, name, &pool.global.shared);
-            is_needed |= pool.clients > 0 || pool.shard.assigned() > 0;
+            wakes |= counted.sizing.tick(now, name, &lane.global.shared);
+            let group = self.groups.must_get(lane.group);
+            let has_clients = group.is_some_and(|group| group.clients > 0);
+            is_needed |= has_clients || lane.shard.assigned() > 0;
         }
         if wakes {
             self.global.wake_all();
         }
-        let counted = self.pools.iter().filter(|(_, pool)| pool.counted.is_some());
+        let counted = self.lanes.iter().filter(|(_, lane)| lane.counted.is_some());
         let counted: Vec<_> = counted.map(|(id, _)| id).collect();
         for id in counted {
             // Servers may have become surplus.
-            self.arm_pool(id);
+            self.arm_lane(id);
         }
         if is_needed {
             self.is_sizing = true;
@@ -149,7 +151,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Looks at the servers of all pools, in one pass.
-    fn looks(&self) -> SecondaryMap<PoolId, Look> {
+    fn looks(&self) -> SecondaryMap<LaneId, Look> {
         let mut looks: SecondaryMap<_, Look> = SecondaryMap::new();
         for (_, server) in &self.servers {
             let client = server
@@ -158,9 +160,9 @@ impl<D: Driver> Worker<D> {
             let (Some(client), Stage::Leased) = (client, &server.stage) else {
                 continue;
             };
-            let counted = self.pools.must_get(server.pool);
-            let counted = counted.and_then(|pool| pool.counted.as_ref());
-            let look = looks.entry(server.pool).map(Entry::or_default);
+            let counted = self.lanes.must_get(server.lane);
+            let counted = counted.and_then(|lane| lane.counted.as_ref());
+            let look = looks.entry(server.lane).map(Entry::or_default);
             let (Some(look), Some(counted)) = (look, counted) else {
                 continue;
             };

@@ -23,7 +23,7 @@ use weir_tls::session::CertificateDer;
 
 use super::access::{Directory, Learnt};
 use super::cancel::HeldCancel;
-use super::ids::{ClientId, ListenerId, PoolId, ServerId, Waiter};
+use super::ids::{ClientId, GroupId, LaneId, ListenerId, ServerId, Waiter};
 use super::inquiry::Inquiry;
 use super::keeping::Kept;
 use super::listening::Subscriber;
@@ -33,7 +33,7 @@ use super::sizing::Counted;
 use super::state::Pinned;
 use crate::console::{Conversation, Role};
 use crate::driver::Key;
-use crate::global::GlobalPool;
+use crate::global::{GlobalGroup, GlobalPool};
 use crate::moved::Facts;
 use crate::socket::Target;
 use crate::tls::Protection;
@@ -144,8 +144,10 @@ pub(super) struct Client {
     pub(super) id: u64,
     pub(super) phase: Phase,
     pub(super) session: ClientSession,
-    /// Null before the client has logged in, unless its login asks a server.
-    pub(super) pool: PoolId,
+    /// Group of the client, for ever. Null before the client has logged in, unless its login asks a server.
+    pub(super) group: GroupId,
+    /// Lane of the group in which the client waits or has a server.
+    pub(super) lane: LaneId,
     /// Server of the client.
     pub(super) lease: Option<ServerId>,
     /// Place in the queue.
@@ -182,7 +184,8 @@ impl Client {
             id,
             phase,
             session: ClientSession::default(),
-            pool: PoolId::null(),
+            group: GroupId::null(),
+            lane: LaneId::null(),
             lease: None,
             ticket: None,
             input: Vec::new(),
@@ -342,7 +345,8 @@ impl Stage {
 /// Server connection of this worker.
 pub(super) struct Server {
     pub(super) key: Key,
-    pub(super) pool: PoolId,
+    pub(super) group: GroupId,
+    pub(super) lane: LaneId,
     pub(super) stage: Stage,
     pub(super) session: ServerSession,
     /// Client that uses the server.
@@ -388,14 +392,15 @@ impl Server {
     /// Returns the state of an idle connection.
     pub(super) fn new(
         key: Key,
-        pool: PoolId,
+        (group, lane): (GroupId, LaneId),
         session: ServerSession,
         facts: Facts,
         now: Moment,
     ) -> Self {
         Self {
             key,
-            pool,
+            group,
+            lane,
             stage: Stage::Idle,
             session,
             lease: None,
@@ -422,14 +427,24 @@ impl Server {
     }
 }
 
-// === pools ===
+// === groups and lanes ===
 
-/// This worker's part of a pool.
-pub(super) struct Pool {
+/// Servers of a group at one host, or at the hosts of one list, on this worker.
+pub(super) struct Lane {
     pub(super) global: Arc<GlobalPool>,
+    pub(super) group: GroupId,
     pub(super) shard: Shard,
     /// Counts for a pool that finds its own size.
     pub(super) counted: Option<Box<Counted>>,
+    /// Time at which the shard wants its next tick.
+    pub(super) tick: Option<Moment>,
+}
+
+/// This worker's part of a group: what its clients share, whichever host they use.
+pub(super) struct Group {
+    pub(super) global: Arc<GlobalGroup>,
+    /// Lanes of the group, one for each host. The first one is made with the group.
+    pub(super) lanes: Vec<LaneId>,
     pub(super) settings: Arc<PoolSettings>,
     pub(super) rules: Rules,
     /// Judges what statements may do to a session.
@@ -451,12 +466,12 @@ pub(super) struct Pool {
     pub(super) clients: usize,
     /// Distinct sets of reported values, so that equal ones are shared.
     pub(super) reported: Vec<Arc<Reported>>,
-    /// Time at which the shard wants its next tick.
-    pub(super) tick: Option<Moment>,
-    /// Time since which the pool is unused.
+    /// Time since which the group is unused.
     pub(super) unused_since: Option<Moment>,
     /// Value of `server_reset_query_always`.
     pub(super) reset_always: bool,
+    /// True if the group's pools find their own size.
+    pub(super) finds_size: bool,
     /// True if any of the client timeouts is on.
     pub(super) has_timeouts: bool,
     /// True if the database is no longer configured.

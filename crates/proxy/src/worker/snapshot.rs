@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use weir_pool::Shard;
 use weir_stats::{
     Averages, Buffers, ClientRow, ClientState, Counters, MemoryRow, PoolCounts, PoolRow, ServerRow,
     ServerState, Snapshot, Totals,
@@ -12,7 +11,7 @@ use super::Worker;
 use super::console::Purpose as Gathered;
 use super::ids::ServerId;
 use super::measure::Tally;
-use super::slots::{Client, Identity, Phase, Pool, Server, Stage};
+use super::slots::{Client, Group, Identity, Lane, Phase, Server, Stage};
 use crate::driver::{Driver, Key};
 use crate::global::{Purpose, balance_name, mode_name};
 use crate::moved::Facts;
@@ -71,24 +70,29 @@ impl<D: Driver> Worker<D> {
         );
         let mut listeners = Vec::new();
         let tallies = self.tallies();
-        for (id, pool) in &self.pools {
-            let name = (
-                pool.global.group.key.database.to_string(),
-                pool.global.group.key.user.to_string(),
-            );
-            let tally = tallies.get(id).copied().unwrap_or_default();
-            let row = self.pool_row(pool, &tally);
-            if pool.global.group.key.purpose == Purpose::Listener {
+        for (_, group) in &self.groups {
+            let key = &group.global.key;
+            let name = (key.database.to_string(), key.user.to_string());
+            let mut row = self.group_row(group);
+            let totals = snapshot.databases.entry(name.0.clone()).or_default();
+            add_totals(totals, group, period_us.unwrap_or(u64::MAX));
+            for id in &group.lanes {
+                let Some(lane) = self.lanes.must_get(*id) else {
+                    continue;
+                };
+                totals.current_connections += lane.shard.servers() as u64;
+                self.add_lane(
+                    &mut row,
+                    lane,
+                    tallies.get(*id).copied().unwrap_or_default(),
+                );
+            }
+            if key.purpose == Purpose::Listener {
                 listeners.push((name, row));
             } else {
-                // The pool for auth_query may have the same name as a clients' pool.
+                // The group for auth_query may have the same name as a group of clients.
                 snapshot.pools.entry(name).or_default().merge(row);
             }
-            let totals = snapshot
-                .databases
-                .entry(pool.global.group.key.database.to_string())
-                .or_default();
-            add_totals(totals, pool, period_us.unwrap_or(u64::MAX));
         }
         for (name, row) in listeners {
             add_listener(&mut snapshot, name, row);
@@ -156,8 +160,8 @@ impl<D: Driver> Worker<D> {
     }
 
     fn server_row(&self, id: ServerId, server: &Server) -> ServerRow {
-        let pool = self.pools.must_get(server.pool);
-        let name = |f: fn(&Pool) -> &str| pool.map(f).unwrap_or_default().to_owned();
+        let lane = self.lanes.must_get(server.lane);
+        let name = |f: fn(&Lane) -> &str| lane.map(f).unwrap_or_default().to_owned();
         let state = match server.stage {
             Stage::BeingCancelled => ServerState::BeingCanceled,
             Stage::Cleaning | Stage::Testing(_) => ServerState::Tested,
@@ -174,15 +178,15 @@ impl<D: Driver> Worker<D> {
         let remote = server.facts.target.endpoint();
         ServerRow {
             id: server.facts.id,
-            user: name(|pool| &pool.global.group.key.user),
-            database: name(|pool| &pool.global.group.key.database),
+            user: name(|lane| &lane.global.group.key.user),
+            database: name(|lane| &lane.global.group.key.database),
             state,
             remote,
             local: server.facts.local.clone(),
             connect_time: self.unix(server.facts.connected_at),
             request_time: self.unix(server.request_at),
             close_needed: server.doomed.is_some()
-                || pool.is_some_and(|pool| pool.shard.is_obsolete(id.into())),
+                || lane.is_some_and(|lane| lane.shard.is_obsolete(id.into())),
             link: client.map(|client| client.id),
             remote_pid: server.facts.pid,
             tls: server
@@ -223,55 +227,66 @@ impl<D: Driver> Worker<D> {
             ),
             (
                 "pool_cache",
-                row(size_of::<Pool>(), self.pools.len(), self.pools.capacity()),
+                row(
+                    size_of::<Group>() + size_of::<Lane>(),
+                    self.groups.len(),
+                    self.groups.capacity(),
+                ),
             ),
         ]
         .into()
     }
 
     /// Returns the size of the clients' pool.
-    fn pool_size(&self, pool: &Pool) -> u32 {
+    fn pool_size(&self, group: &Group) -> u32 {
+        let key = &group.global.key;
         let clients = || {
             let settled = self.global.settled();
-            settled
-                .settings
-                .pool(&pool.global.group.key.database, &pool.global.group.key.user)
+            settled.settings.pool(&key.database, &key.user)
         };
-        let is_listener = pool.global.group.key.purpose == Purpose::Listener;
+        let is_listener = key.purpose == Purpose::Listener;
         let clients = is_listener.then(clients).flatten();
-        clients.map_or(pool.settings.pool_size, |clients| clients.pool_size)
+        clients.map_or(group.settings.pool_size, |clients| clients.pool_size)
     }
 
-    fn pool_row(&self, pool: &Pool, tally: &Tally) -> PoolRow {
-        let shard = &pool.shard;
-        let waiting = shard.waiting() as u64;
-        let counts = PoolCounts {
-            cl_active: (pool.clients as u64).saturating_sub(waiting),
-            cl_waiting: waiting,
-            sv_active: tally.active,
-            sv_being_canceled: tally.being_cancelled,
-            sv_idle: tally.idle,
-            sv_used: tally.used,
-            sv_login: tally.login,
-            sv_tested: tally.tested,
-            ..PoolCounts::default()
-        };
-        let wait = shard.longest_wait(self.now);
+    /// Returns the row of a group, without its servers.
+    fn group_row(&self, group: &Group) -> PoolRow {
         let mut row = PoolRow {
-            counts,
-            maxwait_us: u64::try_from(wait.as_micros()).unwrap_or(u64::MAX),
-            pool_mode: mode_name(pool.settings.pool_mode),
-            load_balance_hosts: balance_name(&pool.settings),
-            size: u64::from(self.pool_size(pool)),
-            servers: shard.shared().servers() as u64,
-            pinned: tally.pinned,
-            violation: violation(shard),
-            leased: tally.leased,
-            clients: pool.clients as u64,
+            counts: PoolCounts {
+                cl_active: group.clients as u64,
+                ..PoolCounts::default()
+            },
+            pool_mode: mode_name(group.settings.pool_mode),
+            load_balance_hosts: balance_name(&group.settings),
+            size: u64::from(self.pool_size(group)),
+            clients: group.clients as u64,
             ..PoolRow::default()
         };
-        pool.show_times(&mut row);
+        group.show_times(&mut row);
         row
+    }
+
+    /// Adds the servers and waiting clients of a lane to the row of its group.
+    fn add_lane(&self, row: &mut PoolRow, lane: &Lane, tally: Tally) {
+        let shard = &lane.shard;
+        let waiting = shard.waiting() as u64;
+        let counts = &mut row.counts;
+        counts.cl_active = counts.cl_active.saturating_sub(waiting);
+        counts.cl_waiting += waiting;
+        counts.sv_active += tally.active;
+        counts.sv_being_canceled += tally.being_cancelled;
+        counts.sv_idle += tally.idle;
+        counts.sv_used += tally.used;
+        counts.sv_login += tally.login;
+        counts.sv_tested += tally.tested;
+        let wait = shard.longest_wait(self.now).as_micros();
+        row.maxwait_us = row.maxwait_us.max(u64::try_from(wait).unwrap_or(u64::MAX));
+        row.servers += shard.shared().servers() as u64;
+        row.pinned += tally.pinned;
+        row.leased += tally.leased;
+        if let Err(violation) = shard.check_invariant() {
+            row.violation = violation.to_string();
+        }
     }
 
     /// Requests PgBouncer's line of statistics for all workers together. The first worker asks the others.
@@ -331,26 +346,17 @@ fn add_listener(snapshot: &mut Snapshot, name: (String, String), row: PoolRow) {
     pool.totals += row.totals;
 }
 
-fn add_totals(totals: &mut Totals, pool: &Pool, period_us: u64) {
-    let [begin, before] = pool.period;
-    totals.totals += pool.counters;
+fn add_totals(totals: &mut Totals, group: &Group, period_us: u64) {
+    let [begin, before] = group.period;
+    totals.totals += group.counters;
     totals.period += begin - before;
     totals.period_us = if begin == Counters::default() {
         totals.period_us
     } else {
         period_us
     };
-    totals.current_connections += pool.shard.servers() as u64;
-    totals.current_client_connections += pool.clients as u64;
-    for (reason, count) in &pool.pins {
+    totals.current_client_connections += group.clients as u64;
+    for (reason, count) in &group.pins {
         *totals.pins.entry(reason).or_default() += count;
     }
-}
-
-fn violation(shard: &Shard) -> String {
-    shard
-        .check_invariant()
-        .err()
-        .map(|violation| violation.to_string())
-        .unwrap_or_default()
 }

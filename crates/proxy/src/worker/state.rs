@@ -11,7 +11,7 @@ use weir_sql::{Functions, Judge};
 
 use super::Worker;
 use super::ids::{ClientId, ServerId};
-use super::slots::Pool;
+use super::slots::Group;
 use crate::driver::Driver;
 use crate::global::GlobalGroup;
 
@@ -66,13 +66,13 @@ impl<D: Driver> Worker<D> {
         ) else {
             return false;
         };
-        let Some(pool) = self.pools.must_get_mut(client.pool) else {
+        let Some(group) = self.groups.must_get_mut(client.group) else {
             return false;
         };
         if !server.session.is_uncertain() {
             // A question that was just asked is not repeated.
             let was_checked = std::mem::take(&mut server.is_checked);
-            if pool.checks == StateCheck::Off || was_checked || !pool.is_check_due() {
+            if group.checks == StateCheck::Off || was_checked || !group.is_check_due() {
                 return false;
             }
             server.session.suspect();
@@ -81,11 +81,11 @@ impl<D: Driver> Worker<D> {
         let mut message = Vec::new();
         if !server
             .session
-            .ask_state(&pool.global.group.database_state.names, &mut message)
+            .ask_state(&group.global.database_state.names, &mut message)
         {
             return false;
         }
-        pool.counters.state_questions += 1;
+        group.counters.state_questions += 1;
         self.driver.send(server.key, &message);
         true
     }
@@ -103,16 +103,16 @@ impl<D: Driver> Worker<D> {
         if pin.is_none() && client.pinned.is_none() && !server.session.has_found() {
             return true;
         }
-        let Some(pool) = self.pools.must_get_mut(client.pool) else {
+        let Some(group) = self.groups.must_get_mut(client.group) else {
             return false;
         };
         if server.session.take_found() {
-            pool.counters.state_misses += 1;
+            group.counters.state_misses += 1;
             tracing::warn!(
                 "{client} session_state_check found session state that no statement had shown"
             );
         }
-        if pool.settings.pool_mode == PoolMode::Session {
+        if group.settings.pool_mode == PoolMode::Session {
             return true;
         }
         match pin {
@@ -124,12 +124,12 @@ impl<D: Driver> Worker<D> {
             }
             Some(_) if client.pinned.is_some() => true,
             Some(pin) => {
-                let max = pool.settings.max_pinned;
+                let max = group.settings.max_pinned;
                 let reason = pin.reason();
-                match Pinned::new(&pool.global.group, max, self.now) {
+                match Pinned::new(&group.global, max, self.now) {
                     Some(place) => {
-                        pool.counters.pins += 1;
-                        *pool.pins.entry(reason).or_default() += 1;
+                        group.counters.pins += 1;
+                        *group.pins.entry(reason).or_default() += 1;
                         tracing::info!("{client} pinned to its server: {reason}");
                         client.pinned = Some(Box::new(place));
                         true
@@ -178,7 +178,7 @@ pub(super) fn judge(pool: &PoolSettings) -> Judge {
     Judge::new(Functions::new(names.map(ToString::to_string)))
 }
 
-impl Pool {
+impl Group {
     /// True if the next release is to be checked.
     fn is_check_due(&mut self) -> bool {
         // An even spread suffices (Knuth's linear congruential generator, upper half): no secret depends on it.

@@ -7,7 +7,7 @@ use weir_pool::Moment;
 use weir_session::fault::Fault;
 
 use super::Worker;
-use super::ids::{CancellerId, ClientId, PoolId, ServerId};
+use super::ids::{CancellerId, ClientId, LaneId, ServerId};
 use super::slots::{Phase, Stage};
 use crate::driver::Driver;
 
@@ -23,7 +23,7 @@ pub(super) enum Timer {
     Moving,
     Orders,
     Outbox,
-    Pool(PoolId),
+    Lane(LaneId),
     Server(ServerId),
     Sizing,
     Stats,
@@ -68,7 +68,7 @@ impl<D: Driver> Worker<D> {
                 Timer::Moving => self.move_more(),
                 Timer::Orders => self.look_at_orders(),
                 Timer::Outbox => self.send_outboxes(),
-                Timer::Pool(id) => self.pool_timer(id),
+                Timer::Lane(id) => self.lane_timer(id),
                 Timer::Server(id) => self.server_timer(id),
                 Timer::Sizing => self.sizing_timer(),
                 Timer::Stats => self.stats_timer(),
@@ -128,10 +128,10 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.must_get(id) else {
             return;
         };
-        let Some(pool) = self.pools.must_get(client.pool) else {
+        let Some(group) = self.groups.must_get(client.group) else {
             return;
         };
-        let settings = &pool.settings;
+        let settings = &group.settings;
         let server = client
             .lease
             .and_then(|server| self.servers.must_get(server));
@@ -209,12 +209,12 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn pool_timer(&mut self, id: PoolId) {
-        let Some(pool) = self.pools.must_get_mut(id) else {
+    fn lane_timer(&mut self, id: LaneId) {
+        let Some(lane) = self.lanes.must_get_mut(id) else {
             return;
         };
-        pool.tick = None;
-        pool.shard.tick(self.now);
+        lane.tick = None;
+        lane.shard.tick(self.now);
         self.pump(id);
     }
 
@@ -224,15 +224,15 @@ impl<D: Driver> Worker<D> {
     }
 
     fn stats_timer(&mut self) {
-        for (_, pool) in &mut self.pools {
-            let [last, _] = pool.period;
-            pool.period = [pool.counters, last];
-            if let Some(timing) = &mut pool.timing {
+        for (_, group) in &mut self.groups {
+            let [last, _] = group.period;
+            group.period = [group.counters, last];
+            if let Some(timing) = &mut group.timing {
                 timing.begin_period();
             }
         }
         self.log_stats();
-        self.drop_unused_pools();
+        self.drop_unused_groups();
         self.give_back();
         self.arm_stats();
     }

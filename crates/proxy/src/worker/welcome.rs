@@ -18,7 +18,7 @@ use weir_wire::encode::{ErrorReport, Severity};
 use weir_wire::sqlstate::SqlState;
 
 use super::Worker;
-use super::ids::{ClientId, PoolId, ServerId};
+use super::ids::{ClientId, GroupId, LaneId, ServerId};
 use super::slots::Phase;
 use crate::driver::Driver;
 use crate::global::{lock, random};
@@ -33,30 +33,29 @@ const APPLICATION_NAME_MAX: usize = 63;
 
 impl<D: Driver> Worker<D> {
     /// Adds an authenticated client to its pool and sends its greeting, or waits for a server that knows the values.
-    pub(super) fn greet(&mut self, id: ClientId, pool_id: PoolId, asked: Arc<Settings>) {
-        let (Some(client), Some(pool)) = (
+    pub(super) fn greet(
+        &mut self,
+        id: ClientId,
+        (group_id, lane_id): (GroupId, LaneId),
+        asked: Arc<Settings>,
+    ) {
+        let (Some(client), Some(group)) = (
             self.clients.must_get_mut(id),
-            self.pools.must_get_mut(pool_id),
+            self.groups.must_get_mut(group_id),
         ) else {
             return;
         };
-        client.pool = pool_id;
+        (client.group, client.lane) = (group_id, lane_id);
         client.phase = Phase::Welcome;
         client.is_newcomer = true;
         let names = asked.iter().map(|(name, _)| name);
-        pool.global.group.database_state.names.add(names);
+        group.global.database_state.names.add(names);
         client.session = Session::new(asked, Arc::default());
-        pool.clients += 1;
-        pool.shard.clients(self.now, pool.clients);
-        self.arm_sizing(pool_id);
-        let (Some(client), Some(pool)) = (
-            self.clients.must_get_mut(id),
-            self.pools.must_get_mut(pool_id),
-        ) else {
-            return;
-        };
         let (key, name) = welcome_key(client.session.settings());
-        let known = lock(&pool.global.group.welcomes).get(&key).cloned();
+        let known = lock(&group.global.welcomes).get(&key).cloned();
+        group.clients += 1;
+        self.count_clients(group_id);
+        self.arm_sizing(lane_id);
         match known {
             Some(reported) => {
                 let reported = with_application_name(&reported, name.as_deref());
@@ -71,7 +70,7 @@ impl<D: Driver> Worker<D> {
                 }
             }
         }
-        self.pump(pool_id);
+        self.pump(lane_id);
     }
 
     /// Sets a client's start-up parameters on the server that it got for its greeting.
@@ -143,26 +142,26 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
-        let pool_id = server.pool;
+        let group_id = server.group;
         server.lease = None;
         let mut session = std::mem::replace(
             &mut server.session,
             weir_session::server::Server::new(Arc::default()),
         );
-        self.share_reported(pool_id, &mut session);
+        self.share_reported(group_id, &mut session);
         let reported = Arc::clone(session.reported());
         let default_name = session.default_of("application_name").map(str::to_owned);
         if let Some(server) = self.servers.must_get_mut(server_id) {
             server.session = session;
         }
-        if let (Some(client), Some(pool)) = (
+        if let (Some(client), Some(group)) = (
             self.clients.must_get_mut(id),
-            self.pools.must_get_mut(pool_id),
+            self.groups.must_get(group_id),
         ) {
             client.lease = None;
             let (key, _) = welcome_key(client.session.settings());
             let default_name = default_name.unwrap_or_default();
-            let mut welcomes = lock(&pool.global.group.welcomes);
+            let mut welcomes = lock(&group.global.welcomes);
             if welcomes.len() >= WELCOMES_MAX {
                 welcomes.clear();
             }
@@ -219,12 +218,12 @@ impl<D: Driver> Worker<D> {
         };
         self.driver.send(client.key, &message);
         let mut timer = None;
-        if let Some(pool) = self.pools.must_get_mut(client.pool) {
-            pool.counters.client_logins += 1;
-            if pool.settings.pool_mode == PoolMode::Session {
+        if let Some(group) = self.groups.must_get_mut(client.group) {
+            group.counters.client_logins += 1;
+            if group.settings.pool_mode == PoolMode::Session {
                 client.session.set_pin(Pin::Session);
             }
-            timer = pool.has_timeouts.then_some(self.now);
+            timer = group.has_timeouts.then_some(self.now);
         }
         self.arm_client(id, timer);
         if self.ending.has_begun() {

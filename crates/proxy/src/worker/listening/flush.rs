@@ -131,15 +131,12 @@ impl<D: Driver> Worker<D> {
 
     /// Sends a client's wish to the listener of its database.
     pub(super) fn mail_wish(&mut self, seat: Seat, wish: Wish) {
-        let pool = self
-            .clients
-            .must_get(seat.client.into())
-            .map(|client| client.pool);
-        let Some(pool) = pool.and_then(|pool| self.pools.must_get(pool)) else {
+        let client = self.clients.must_get(seat.client.into());
+        let Some(lane) = client.and_then(|client| self.lanes.must_get(client.lane)) else {
             return;
         };
         let asking = Asking {
-            pool: Arc::clone(&pool.global),
+            pool: Arc::clone(&lane.global),
             seat,
             wish,
         };

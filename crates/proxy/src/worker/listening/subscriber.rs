@@ -15,7 +15,7 @@ use weir_wire::encode;
 use weir_wire::frame::{Side, frame};
 
 use super::super::client::Leaving;
-use super::super::ids::{ClientId, PoolId, ServerId};
+use super::super::ids::{ClientId, GroupId, ServerId};
 use super::super::keeping::Kept;
 use super::super::measure::code_of;
 use super::super::slots::{Client, Phase, Stage};
@@ -125,9 +125,9 @@ impl<D: Driver> Worker<D> {
             // The server that had to answer first may have died instead.
             subscriber.is_next = false;
         }
-        let pool = self.pools.must_get_mut(client.pool)?;
-        let rules = pool.rules;
-        let found = match channels::request(&client.session, &mut pool.judge, rules, batch) {
+        let group = self.groups.must_get_mut(client.group)?;
+        let rules = group.rules;
+        let found = match channels::request(&client.session, &mut group.judge, rules, batch) {
             Recognized::Nothing => return None,
             Recognized::More => None,
             Recognized::Request(found) => Some(found),
@@ -139,7 +139,7 @@ impl<D: Driver> Worker<D> {
         found.take(
             &mut client.session,
             &mut self.registry,
-            &pool.global.group.proven,
+            &group.global.proven,
         );
         client.request_at = self.now;
         let waiting = Waiting {
@@ -175,11 +175,11 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.clients.must_get_mut(id) else {
             return false;
         };
-        let Some(pool) = self.pools.must_get_mut(client.pool) else {
+        let Some(group) = self.groups.must_get_mut(client.group) else {
             return false;
         };
         let batch = Batch::scan(input);
-        let found = channels::request(&client.session, &mut pool.judge, pool.rules, &batch);
+        let found = channels::request(&client.session, &mut group.judge, group.rules, &batch);
         let is_outside = self
             .servers
             .must_get(server_id)
@@ -268,13 +268,13 @@ impl<D: Driver> Worker<D> {
         // Six bytes always fit.
         let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
         if let Some(client) = self.clients.must_get_mut(id)
-            && let Some(pool) = self.pools.must_get_mut(client.pool)
+            && let Some(group) = self.groups.must_get_mut(client.group)
         {
             client.replied_at = self.now;
-            pool.counters.queries += 1;
-            pool.counters.transactions += 1;
-            pool.counters.errors += u64::from(error.is_some());
-            pool.counters.bytes_sent += message.len() as u64;
+            group.counters.queries += 1;
+            group.counters.transactions += 1;
+            group.counters.errors += u64::from(error.is_some());
+            group.counters.bytes_sent += message.len() as u64;
         }
         if let Some(error) = error {
             self.count_error(Blame::Server, code_of(error));
@@ -467,9 +467,9 @@ impl<D: Driver> Worker<D> {
     /// Ends a client whose queue is full: it would miss a notification. `limit` names the limit.
     fn end_full(&mut self, id: ClientId, limit: &'static str) {
         let fault = Fault::ListenQueueFull(limit);
-        let pool = self.clients.must_get(id).map(|client| client.pool);
-        if let Some(pool) = pool.and_then(|pool| self.pools.must_get_mut(pool)) {
-            pool.counters.listen_overflows += 1;
+        let group = self.clients.must_get(id).map(|client| client.group);
+        if let Some(group) = group.and_then(|group| self.groups.must_get_mut(group)) {
+            group.counters.listen_overflows += 1;
         }
         if self.is_in_a_message(id) {
             return self.remove_client(id, Leaving::Lost, &fault.text());
@@ -536,9 +536,9 @@ impl<D: Driver> Worker<D> {
         }
         subscriber.unread_since = (!subscriber.mail.is_empty()).then_some(self.now);
         client.drop_unused_subscriber();
-        if let Some(pool) = self.pools.must_get_mut(client.pool) {
-            pool.counters.bytes_sent += bytes as u64;
-            pool.counters.notifications += count as u64;
+        if let Some(group) = self.groups.must_get_mut(client.group) {
+            group.counters.bytes_sent += bytes as u64;
+            group.counters.notifications += count as u64;
         }
         super::super::trim(&mut messages);
         self.answers = messages;
@@ -586,7 +586,7 @@ impl<D: Driver> Worker<D> {
         if client.session.subscriptions().is_none() {
             return;
         }
-        let pool = client.pool;
+        let group = client.group;
         for request in client.session.subscriptions_mut().take_ended() {
             let Some(client) = self.clients.must_get_mut(id) else {
                 return;
@@ -603,7 +603,7 @@ impl<D: Driver> Worker<D> {
                 Request::Unlisten(channel) => Some(channel),
                 Request::Listen(_) | Request::UnlistenAll => None,
             };
-            self.mail_end(id, pool, channel);
+            self.mail_end(id, group, channel);
         }
         if let Some(client) = self.clients.must_get_mut(id) {
             client.drop_unused_subscriber();
@@ -613,16 +613,16 @@ impl<D: Driver> Worker<D> {
     /// Ends the subscriptions of a client that leaves.
     pub(in super::super) fn stop_listening(&mut self, id: ClientId, client: &mut Client) {
         if client.subscriber.take().is_some() {
-            self.mail_end(id, client.pool, None);
+            self.mail_end(id, client.group, None);
         }
     }
 
-    fn mail_end(&mut self, id: ClientId, pool: PoolId, channel: Option<Channel>) {
-        let Some(pool) = self.pools.must_get(pool) else {
+    fn mail_end(&mut self, id: ClientId, group: GroupId, channel: Option<Channel>) {
+        let Some(group) = self.groups.must_get(group) else {
             return;
         };
         let leaver = Leaver {
-            database: Arc::clone(&pool.global.group.key.database),
+            database: Arc::clone(&group.global.key.database),
             seat: self.seat(id),
             channel,
         };

@@ -59,7 +59,7 @@ impl<D: Driver> Worker<D> {
     /// Returns the pool of the server that a cancel request is for, as rows name it.
     fn name_of_cancel(&self, canceller: &Canceller) -> Option<(String, String)> {
         let server = self.servers.get(canceller.server()?)?;
-        let key = &self.pools.must_get(server.pool)?.global.group.key;
+        let key = &self.groups.must_get(server.group)?.global.key;
         Some((key.database.to_string(), key.user.to_string()))
     }
 

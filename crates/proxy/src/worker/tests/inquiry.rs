@@ -212,10 +212,10 @@ fn sec_43_the_pool_that_asks_is_nobodys_even_if_the_user_is_the_same() {
     assert!(world.callers[ann].heard().ends_with("Z(I)"));
     assert_eq!(users(&world), ["keeper", "keeper", "ann"]);
     assert_eq!(world.servers[1].asked, [AUTH_QUERY_WITH_END]);
-    let pools = world.workers[0].pools.iter();
-    let private: Vec<_> = pools
-        .filter(|(_, pool)| pool.global.group.key.purpose != Purpose::Clients)
-        .map(|(_, pool)| &*pool.global.group.key.user)
+    let groups = world.workers[0].groups.iter();
+    let private: Vec<_> = groups
+        .filter(|(_, group)| group.global.key.purpose != Purpose::Clients)
+        .map(|(_, group)| &*group.global.key.user)
         .collect();
     assert_eq!(private, ["keeper"]);
     assert_eq!(world.ask(keeper, &say().query("commit")), "C(COMMIT) Z(I)");

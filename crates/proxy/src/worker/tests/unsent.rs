@@ -43,8 +43,8 @@ fn copying(lines: &str, copy: &str) -> (World, usize, usize) {
 
 /// Number of clients that wait for a server.
 fn waiting(world: &World) -> usize {
-    let pools = world.workers[0].pools.iter();
-    pools.map(|(_, pool)| pool.shard.waiting()).sum()
+    let lanes = world.workers[0].lanes.iter();
+    lanes.map(|(_, lane)| lane.shard.waiting()).sum()
 }
 
 /// Reads, in place of the server, all bytes in flight to it.

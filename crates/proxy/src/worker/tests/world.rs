@@ -27,7 +27,7 @@ use crate::settled::{Access, Settled, Setup};
 use crate::socket::Socket;
 use crate::transport::Transport;
 use crate::worker::slots::Stage;
-use crate::worker::{PoolId, RECEIVE, Worker};
+use crate::worker::{GroupId, RECEIVE, Worker};
 
 mod protected;
 mod upgrade;
@@ -599,14 +599,14 @@ impl World {
 
     /// Number of connections that listen for clients, or did: they are outside of the clients' pool.
     pub(super) fn listening_servers(&self) -> usize {
-        let listens = |worker: &Worker<MemoryDriver>, pool: PoolId| {
-            let pool = worker.pools.get(pool);
-            pool.is_some_and(|pool| pool.global.group.key.purpose == Purpose::Listener)
+        let listens = |worker: &Worker<MemoryDriver>, group: GroupId| {
+            let group = worker.groups.get(group);
+            group.is_some_and(|group| group.global.key.purpose == Purpose::Listener)
         };
         let of_worker = |worker: &Worker<MemoryDriver>| {
             let servers = worker.servers.iter();
             servers
-                .filter(|(_, server)| listens(worker, server.pool))
+                .filter(|(_, server)| listens(worker, server.group))
                 .count()
         };
         self.workers.iter().map(of_worker).sum()
@@ -617,8 +617,8 @@ impl World {
     pub(super) fn check(&self) {
         Self::check_records();
         for worker in &self.workers {
-            for (_, pool) in &worker.pools {
-                pool.shard.check_invariant().unwrap();
+            for (_, lane) in &worker.lanes {
+                lane.shard.check_invariant().unwrap();
             }
             for (_, server) in &worker.servers {
                 if matches!(server.stage, Stage::Idle) {
@@ -646,15 +646,15 @@ impl World {
     /// Returns the lanes of each pool.
     fn pools(&self) -> Vec<Vec<&Shard>> {
         let mut pools: Vec<Vec<&Shard>> = Vec::new();
-        let shards = self.workers.iter().flat_map(|worker| worker.pools.iter());
-        for (_, pool) in shards {
-            let shared = pool.shard.shared();
+        let lanes = self.workers.iter().flat_map(|worker| worker.lanes.iter());
+        for (_, lane) in lanes {
+            let shared = lane.shard.shared();
             match pools
                 .iter_mut()
                 .find(|known| Arc::ptr_eq(known[0].shared(), shared))
             {
-                Some(known) => known.push(&pool.shard),
-                None => pools.push(vec![&pool.shard]),
+                Some(known) => known.push(&lane.shard),
+                None => pools.push(vec![&lane.shard]),
             }
         }
         pools
@@ -687,8 +687,11 @@ impl World {
             assert_eq!(load.load(Ordering::Relaxed), 0, "load");
             assert!(worker.clients.is_empty() && worker.cancellers.is_empty());
             assert_eq!(worker.driver.open(), worker.servers.len(), "connections");
-            for (_, pool) in &worker.pools {
-                assert_eq!((pool.clients, pool.shard.waiting()), (0, 0));
+            for (_, group) in &worker.groups {
+                assert_eq!(group.clients, 0);
+            }
+            for (_, lane) in &worker.lanes {
+                assert_eq!(lane.shard.waiting(), 0);
             }
             for (_, server) in &worker.servers {
                 assert!(matches!(server.stage, Stage::Idle), "all servers are idle");
