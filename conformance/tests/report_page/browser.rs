@@ -22,7 +22,7 @@ use weir_conformance::tools;
 
 /// The protocol uses descriptors 3 and 4; the browser's log goes to a file. A hanging browser is killed together with
 /// the shell.
-const START: &str = r#"exec timeout -k 1 60 "$@" 3<&0 4>&1 0</dev/null 1>&2"#;
+const START: &str = r#"exec timeout -k 1 900 "$@" 3<&0 4>&1 0</dev/null 1>&2"#;
 
 /// Flags that keep the browser off the network: no name resolution, and its own services disabled.
 const FLAGS: [&str; 12] = [
