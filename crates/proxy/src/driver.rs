@@ -4,6 +4,7 @@
 //! was made or lost, unsent bytes are on their way. The engine never asks if a socket is ready. [`Epoll`] implements this with
 //! readiness events; a driver over io_uring would deliver the same [`Completion`]s from its ring.
 
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -15,12 +16,14 @@ use crate::socket::{Stream, Target, TcpOptions};
 use crate::tls::Session;
 use crate::worker::{CancellerId, ClientId, ServerId};
 
+mod chunk;
 mod epoll;
 #[cfg(test)]
 pub(crate) mod memory;
 mod secured;
 mod why;
 
+pub(crate) use chunk::{CHUNK, Chunk};
 pub(crate) use epoll::Epoll;
 #[cfg(test)]
 pub(crate) use memory::MemoryStream;
@@ -57,8 +60,8 @@ pub(crate) enum Completion {
     /// after [`Flow::Full`], and after [`Driver::is_drained`] has returned false; otherwise a driver may leave it out.
     Drained(Owner),
     Ended(Owner, Ending),
-    /// Number of bytes received; they are at the start of the buffer.
-    Received(Owner, usize),
+    /// Bytes were received. The chunk goes back by [`Driver::recycle`] when they are sent or copied.
+    Received(Owner, Chunk),
 }
 
 /// Answer to a send.
@@ -94,13 +97,22 @@ impl Completion {
     }
 }
 
+/// Means by which other threads end a driver's wait.
+pub(crate) trait Wake: fmt::Debug + Send + Sync {
+    /// Makes the driver's current or next wait return at once.
+    fn wake(&self) -> io::Result<()>;
+}
+
 /// See the module's page.
 pub(crate) trait Driver {
     /// Waits for events, at most for `timeout`. `now` is the time at which the wait begins.
     fn wait(&mut self, now: Moment, timeout: Option<Duration>) -> io::Result<()>;
 
-    /// Returns the next event. Received bytes are put into `buffer`.
-    fn next(&mut self, buffer: &mut [u8]) -> Option<Completion>;
+    /// Returns the next event.
+    fn next(&mut self) -> Option<Completion>;
+
+    /// Takes back the memory of a chunk.
+    fn recycle(&mut self, chunk: Chunk);
 
     /// Takes over a connected socket. Bytes that were received before are reported first.
     fn add(&mut self, stream: Stream, owner: Owner) -> io::Result<Key>;

@@ -2,20 +2,21 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
-use std::os::fd::{AsFd, OwnedFd};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mio::net::{TcpListener, UnixListener, UnixStream};
-use mio::{Interest, Registry, Token};
+use rustix::io::Errno;
+use rustix::net::acceptfrom_with;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use weir_config::{Global, HostAddr, ListenAddr, ListenPoint};
 use weir_stats::Endpoint;
 
-use crate::socket::{Socket as Connected, Stream, TcpOptions};
+use crate::socket::{FLAGS, Socket as Connected, Stream, TcpOptions};
 
 mod passed;
 
@@ -114,9 +115,7 @@ pub(crate) fn open(global: &Global, passed: Vec<Passed>) -> Result<Vec<Listener>
 }
 
 /// Opens the sockets of `metrics_listen`, or none. They block: each has its own accepting thread.
-pub(crate) fn open_plain(
-    points: &[ListenPoint],
-) -> Result<Vec<std::net::TcpListener>, ListenError> {
+pub(crate) fn open_plain(points: &[ListenPoint]) -> Result<Vec<TcpListener>, ListenError> {
     let mut listeners = Vec::new();
     for point in points {
         for address in addresses(std::slice::from_ref(&point.addr), point.port)? {
@@ -129,7 +128,7 @@ pub(crate) fn open_plain(
     Ok(listeners)
 }
 
-fn plain(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+fn plain(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -175,7 +174,7 @@ fn addresses(listen: &[ListenAddr], port: u16) -> Result<Vec<SocketAddr>, Listen
 }
 
 fn can_bind(ip: IpAddr) -> bool {
-    std::net::TcpListener::bind((ip, 0)).is_ok()
+    TcpListener::bind((ip, 0)).is_ok()
 }
 
 fn adopt(passed: Passed, port: u16) -> io::Result<Listener> {
@@ -183,7 +182,6 @@ fn adopt(passed: Passed, port: u16) -> io::Result<Listener> {
     match passed.kind {
         Kind::Tcp(listener) => {
             listener.set_nonblocking(true)?;
-            let listener = TcpListener::from_std(listener);
             let address = listener.local_addr()?;
             Ok(Listener {
                 socket: Socketed::Tcp(listener),
@@ -201,7 +199,7 @@ fn adopt(passed: Passed, port: u16) -> io::Result<Listener> {
             };
             Ok(Listener {
                 socket: Socketed::Unix(
-                    UnixListener::from_std(listener),
+                    listener,
                     address.as_pathname().filter(|_| owns_file).map(Into::into),
                 ),
                 port: port_in(&name).unwrap_or(port),
@@ -234,7 +232,7 @@ fn tcp(address: SocketAddr, global: &Global) -> io::Result<Listener> {
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(i32::try_from(global.listen_backlog).unwrap_or(i32::MAX))?;
-    let listener = TcpListener::from_std(socket.into());
+    let listener = TcpListener::from(socket);
     let name = listener.local_addr()?.to_string();
     Ok(Listener {
         socket: Socketed::Tcp(listener),
@@ -272,13 +270,13 @@ fn unix(directory: &Path, global: &Global) -> Result<Listener, ListenError> {
     })
 }
 
-/// Opens a listening unix socket with the configured backlog, unlike mio and std.
+/// Opens a listening unix socket with the configured backlog, unlike std.
 fn unix_socket(address: &SockAddr, backlog: u32) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     socket.bind(address)?;
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-    Ok(UnixListener::from_std(OwnedFd::from(socket).into()))
+    Ok(OwnedFd::from(socket).into())
 }
 
 fn unix_abstract(name: &str, global: &Global) -> Result<Listener, ListenError> {
@@ -337,7 +335,7 @@ impl Listener {
         let passed = match &self.socket {
             Socketed::Tcp(listener) => {
                 let socket = listener.as_fd().try_clone_to_owned()?;
-                std::net::TcpListener::from(socket).into()
+                TcpListener::from(socket).into()
             }
             Socketed::Unix(listener, path) => {
                 let socket = listener.as_fd().try_clone_to_owned()?;
@@ -351,8 +349,10 @@ impl Listener {
     pub(crate) fn accept(&self, options: &TcpOptions) -> io::Result<Accepted> {
         match &self.socket {
             Socketed::Tcp(listener) => {
-                let (stream, peer) = listener.accept()?;
-                let socket = Connected::accepted(stream, options);
+                let (stream, peer) = acceptfrom_with(listener, FLAGS)?;
+                let peer = peer.ok_or(Errno::AFNOSUPPORT)?;
+                let peer = SocketAddr::try_from(peer)?;
+                let socket = Connected::accepted(stream.into(), options);
                 Ok(Accepted {
                     local: socket.local(self.port),
                     stream: socket.into(),
@@ -366,14 +366,14 @@ impl Listener {
                 })
             }
             Socketed::Unix(listener, _) => {
-                let (stream, _) = listener.accept()?;
+                let (stream, _) = acceptfrom_with(listener, FLAGS)?;
                 let (remote_pid, remote_uid) = peer_of(&stream);
                 let endpoint = Endpoint {
                     address: "unix".to_owned(),
                     port: self.port,
                 };
                 Ok(Accepted {
-                    stream: Connected::Unix(stream).into(),
+                    stream: Connected::Unix(stream.into()).into(),
                     remote: endpoint.clone(),
                     local: endpoint,
                     is_loopback: true,
@@ -383,19 +383,14 @@ impl Listener {
             }
         }
     }
+}
 
-    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        match &mut self.socket {
-            Socketed::Tcp(listener) => registry.register(listener, token, Interest::READABLE),
-            Socketed::Unix(listener, _) => registry.register(listener, token, Interest::READABLE),
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socketed::Tcp(listener) => listener.as_fd(),
+            Socketed::Unix(listener, _) => listener.as_fd(),
         }
-    }
-
-    pub(crate) fn deregister(&mut self, registry: &Registry) {
-        let _ = match &mut self.socket {
-            Socketed::Tcp(listener) => registry.deregister(listener),
-            Socketed::Unix(listener, _) => registry.deregister(listener),
-        };
     }
 }
 
@@ -409,8 +404,8 @@ impl Drop for Listener {
     }
 }
 
-fn peer_of(stream: &UnixStream) -> (u32, Option<u32>) {
-    match rustix::net::sockopt::socket_peercred(stream.as_fd()) {
+fn peer_of(stream: &OwnedFd) -> (u32, Option<u32>) {
+    match rustix::net::sockopt::socket_peercred(stream) {
         Ok(peer) => {
             let pid = u32::try_from(peer.pid.as_raw_nonzero().get()).unwrap_or_default();
             (pid, Some(peer.uid.as_raw()))

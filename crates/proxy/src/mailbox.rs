@@ -5,12 +5,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crossbeam_channel::Sender;
-use mio::Waker;
 use weir_auth::kdf::ScramKeys;
 use weir_pool::{Moment, Scope, Transfer};
 use weir_stats::Snapshot;
 
 use crate::console::Shutdown;
+use crate::driver::Wake;
 use crate::global::{GlobalPool, Place};
 use crate::handover::Link;
 use crate::listen::Accepted;
@@ -145,6 +145,6 @@ pub(crate) type Mailbox = channel::Mailbox<Message>;
 pub(crate) type Inbox = channel::Inbox<Message>;
 
 /// Makes a mailbox whose messages wake this worker.
-pub(crate) fn mailbox(waker: Arc<Waker>) -> (Mailbox, Inbox) {
+pub(crate) fn mailbox(waker: Arc<dyn Wake>) -> (Mailbox, Inbox) {
     channel::mailbox(MESSAGES_MAX, waker)
 }

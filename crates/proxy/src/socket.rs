@@ -1,16 +1,19 @@
 //! TCP and unix sockets, their options, and the TLS session that may protect them.
 
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mio::event::Source;
-use mio::net::{TcpStream, UnixStream};
-use mio::{Interest, Registry, Token};
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::io::Errno;
+use rustix::net::addr::SocketAddrArg;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with,
+};
 use socket2::{SockRef, TcpKeepalive};
 use weir_config::Global;
 use weir_stats::Endpoint;
@@ -113,7 +116,10 @@ impl From<Socket> for Stream {
     }
 }
 
-/// Socket that is connected, or connecting. Its bytes are not interpreted: the driver opens and seals TLS records.
+/// Flags of all sockets of a driver: they never block, and programs that we start do not get them.
+pub(crate) const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
+
+/// Socket that is connected, or connecting; it never blocks. Its bytes are not interpreted: the driver opens and seals TLS records.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
@@ -134,17 +140,24 @@ impl Socket {
     pub(crate) fn connect(target: &Target, options: &TcpOptions) -> io::Result<Self> {
         match target {
             Target::Tcp(address, _) => {
-                let stream = TcpStream::connect(*address)?;
+                let family = match address {
+                    SocketAddr::V4(_) => AddressFamily::INET,
+                    SocketAddr::V6(_) => AddressFamily::INET6,
+                };
+                let stream = begin_connect(family, address)?.into();
                 options.apply(&stream);
                 Ok(Self::Tcp(stream))
             }
-            Target::Unix(path, _) => UnixStream::connect(path).map(Self::Unix),
+            Target::Unix(path, _) => Self::connect_unix(&SocketAddrUnix::new(path)?),
             Target::Abstract(name, _) => {
-                use std::os::linux::net::SocketAddrExt;
-                let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
-                UnixStream::connect_addr(&address).map(Self::Unix)
+                Self::connect_unix(&SocketAddrUnix::new_abstract_name(name.as_bytes())?)
             }
         }
+    }
+
+    fn connect_unix(address: &SocketAddrUnix) -> io::Result<Self> {
+        let socket = begin_connect(AddressFamily::UNIX, address)?;
+        Ok(Self::Unix(socket.into()))
     }
 
     /// Receives bytes into `buffer`. Returns their number; 0 is the end. The system call bypasses the C library, whose
@@ -168,7 +181,7 @@ impl Socket {
             #[cfg(test)]
             Self::Memory(_) => return false,
         };
-        !matches!(looked, Err(rustix::io::Errno::AGAIN))
+        !matches!(looked, Err(Errno::AGAIN))
     }
 
     /// Sends bytes, as many as the socket takes now.
@@ -226,36 +239,14 @@ impl Socket {
             Self::Memory(stream) => Some(stream.descriptor()),
         }
     }
+}
 
-    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        self.source().register(registry, token, Interest::READABLE)
-    }
-
-    pub(crate) fn watch(
-        &mut self,
-        registry: &Registry,
-        token: Token,
-        writable: bool,
-    ) -> io::Result<()> {
-        let interest = if writable {
-            Interest::READABLE | Interest::WRITABLE
-        } else {
-            Interest::READABLE
-        };
-        self.source().reregister(registry, token, interest)
-    }
-
-    pub(crate) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-        self.source().deregister(registry)
-    }
-
-    fn source(&mut self) -> &mut dyn Source {
-        match self {
-            Self::Tcp(stream) => stream,
-            Self::Unix(stream) => stream,
-            #[cfg(test)]
-            Self::Memory(_) => unreachable!("only the driver without sockets has these"),
-        }
+/// Makes a socket and begins to connect it.
+fn begin_connect(family: AddressFamily, address: &impl SocketAddrArg) -> io::Result<OwnedFd> {
+    let socket = socket_with(family, SocketType::STREAM, FLAGS, None)?;
+    match connect(&socket, address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error.into()),
     }
 }
 

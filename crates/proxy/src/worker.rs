@@ -69,9 +69,6 @@ pub(crate) use roles::Standing;
 use slots::{Client, Group, Lane, Phase, Server};
 use timers::Timers;
 
-/// Bytes of one receive: all pending bytes for most traffic. A large result takes several turns.
-const RECEIVE: usize = 64 * 1024;
-
 /// Minimum interval between two log lines about failing accepts.
 const ACCEPT_LOG: std::time::Duration = std::time::Duration::from_secs(10);
 
@@ -169,9 +166,8 @@ impl<D: Driver> Worker<D> {
     ///
     /// If the operating system cannot wait for events any more.
     pub(crate) fn run(mut self) -> std::io::Result<()> {
-        let mut buffer = vec![0; RECEIVE];
         while !self.ending.is_over() {
-            self.turn(&mut buffer)?;
+            self.turn()?;
         }
         if let Some(last) = self.global.workers.last_figures.get(self.number) {
             // Set here and nowhere else.
@@ -180,16 +176,16 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
-    fn turn(&mut self, buffer: &mut [u8]) -> std::io::Result<()> {
+    fn turn(&mut self) -> std::io::Result<()> {
         let timeout = self.timers.next().map(|at| at.since(self.now));
         self.driver.wait(self.now, timeout)?;
         self.now = self.global.clock.now();
         self.turns += 1;
         for _ in 0..COMPLETIONS_MAX {
-            let Some(completion) = self.driver.next(buffer) else {
+            let Some(completion) = self.driver.next() else {
                 break;
             };
-            self.complete_or_drop(completion, buffer);
+            self.complete_or_drop(completion);
             self.run_later();
         }
         if self.inbox.have_come() {
@@ -198,7 +194,7 @@ impl<D: Driver> Worker<D> {
         self.run_timers();
         self.run_later();
         while let Some(completion) = self.driver.next_detached() {
-            self.complete_or_drop(completion, buffer);
+            self.complete_or_drop(completion);
             self.run_later();
         }
         Ok(())
@@ -206,9 +202,9 @@ impl<D: Driver> Worker<D> {
 
     /// Handles a completion and catches a panic in it. A panic is a bug of ours: it costs the connection that was
     /// served, and a line in the log.
-    fn complete_or_drop(&mut self, completion: Completion, buffer: &[u8]) {
+    fn complete_or_drop(&mut self, completion: Completion) {
         let owner = completion.owner();
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.complete(completion, buffer)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.complete(completion)));
         let Err(panic) = outcome else {
             return;
         };
@@ -233,16 +229,16 @@ impl<D: Driver> Worker<D> {
     }
 
     #[inline]
-    fn complete(&mut self, completion: Completion, buffer: &[u8]) {
+    fn complete(&mut self, completion: Completion) {
         match completion {
-            Completion::Received(owner, count) => {
-                let bytes = buffer.get(..count).unwrap_or_default();
+            Completion::Received(owner, chunk) => {
                 match owner {
-                    Owner::Client(id) => self.client_received(id, bytes),
-                    Owner::Server(id) => self.server_received(id, bytes),
-                    Owner::Cancel(id) => self.cancel_received(id, bytes),
+                    Owner::Client(id) => self.client_received(id, &chunk),
+                    Owner::Server(id) => self.server_received(id, &chunk),
+                    Owner::Cancel(id) => self.cancel_received(id, &chunk),
                     Owner::Nobody => {}
                 }
+                self.driver.recycle(chunk);
             }
             Completion::Accepted(accepted) => self.accepted(accepted),
             Completion::AcceptFailed(error) => {

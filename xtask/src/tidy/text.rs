@@ -33,6 +33,10 @@ const BANNED_IN_RUST: &[(&str, &str)] = &[
     ),
 ];
 
+/// Crate of the readiness driver, as its paths begin, and the only file and directory that may name it: a driver over
+/// io_uring must not need it.
+const READINESS: (&str, &str) = (concat!("mio", "::"), "crates/proxy/src/driver/epoll");
+
 /// Directories that exist only on a developer's machine.
 const MACHINE_PATHS: &[&str] = &[
     concat!("/wo", "rk/"),
@@ -47,6 +51,7 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
         findings.extend(head(path, text));
         findings.extend(length(path, text));
         findings.extend(banned(path, text));
+        findings.extend(readiness(path, text));
         findings.extend(imports(path, text));
         findings.extend(doc_openings(path, text));
     }
@@ -157,6 +162,21 @@ fn banned(path: &str, text: &str) -> Vec<Finding> {
         })
         .map(|(number, word, instead)| {
             Finding::new(path, number, format!("`{word}` is banned"), instead)
+        })
+        .collect()
+}
+
+/// Checks that the engine names no readiness library.
+fn readiness(path: &str, text: &str) -> Vec<Finding> {
+    let (name, home) = READINESS;
+    if !path.starts_with("crates/proxy/") || path.starts_with(home) {
+        return Vec::new();
+    }
+    let names = numbered(text).filter(|(_, line)| line.contains(name));
+    let instead = "speak to `trait Driver` or `trait Wake`";
+    names
+        .map(|(number, _)| {
+            Finding::new(path, number, format!("`{name}` outside of {home}"), instead)
         })
         .collect()
 }
@@ -327,6 +347,17 @@ mod tests {
             found.iter().all(|what| what.starts_with("2: ")),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn a_readiness_library_is_found_outside_of_its_driver() {
+        let text = format!("//! Doc.\nuse {}Poll;\n", concat!("mio", "::"));
+        assert_eq!(whats("crates/proxy/src/worker.rs", &text).len(), 1);
+        assert_eq!(
+            whats("crates/proxy/src/driver/epoll/noted.rs", &text).len(),
+            0
+        );
+        assert_eq!(whats("crates/lab/src/load.rs", &text).len(), 0);
     }
 
     #[test]

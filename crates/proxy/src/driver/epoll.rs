@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,14 +17,18 @@ use weir_stats::Endpoint;
 use weir_tls::session::TlsFault;
 
 use super::secured::{Records, TlsRead};
-use super::{Completion, Driver, Ending, Flow, Key, Owner, Reasons, Why};
+use super::{CHUNK, Chunk, Completion, Driver, Ending, Flow, Key, Owner, Reasons, Wake, Why};
 use crate::listen::Listener;
 use crate::socket::{Socket, Stream, Target, TcpOptions};
 use crate::tls::Session;
 
 mod noted;
+#[cfg(test)]
+mod tests;
+mod watched;
 
 use noted::Noted;
+use watched::{forget, listen_to, watch, watch_anew};
 
 const EVENTS_MAX: usize = 1024;
 const WAKER: Token = Token(usize::MAX);
@@ -95,18 +100,20 @@ pub(crate) struct Epoll {
     options: TcpOptions,
     /// Buffers that TLS connections share.
     records: Records,
+    /// Memory of the next chunk; taken while the worker has the last one.
+    spare: Chunk,
 }
 
 impl Epoll {
     /// Makes a driver with these listeners, and the waker for other threads.
     pub(crate) fn new(
-        mut listeners: Vec<Listener>,
+        listeners: Vec<Listener>,
         options: TcpOptions,
-    ) -> io::Result<(Self, Arc<Waker>)> {
+    ) -> io::Result<(Self, Arc<dyn Wake>)> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
-        for (i, listener) in listeners.iter_mut().enumerate() {
-            listener.register(poll.registry(), Token(LISTENERS - i))?;
+        for (i, listener) in listeners.iter().enumerate() {
+            listen_to(poll.registry(), listener, Token(LISTENERS - i))?;
         }
         let driver = Self {
             poll,
@@ -125,6 +132,7 @@ impl Epoll {
             now: Moment(0),
             options,
             records: Records::default(),
+            spare: Chunk::with_room(CHUNK),
         };
         Ok((driver, waker))
     }
@@ -133,10 +141,7 @@ impl Epoll {
         let registry = self.poll.registry();
         let received = std::mem::take(&mut stream.received);
         let key = self.conns.try_insert_with_key(|key| {
-            stream.socket.register(registry, token(key))?;
-            if connecting {
-                stream.socket.watch(registry, token(key), true)?;
-            }
+            watch(registry, &stream.socket, token(key), connecting)?;
             let said_bye = stream.tls.as_ref().is_some_and(|tls| tls.is_closed());
             Ok::<_, io::Error>(Conn {
                 socket: stream.socket,
@@ -220,7 +225,7 @@ impl Epoll {
         }
         conn.backlog = Vec::new();
         conn.sent = 0;
-        let _ = conn.socket.watch(self.poll.registry(), token(key), false);
+        let _ = watch_anew(self.poll.registry(), &conn.socket, token(key), false);
         if conn.broken.is_some() && !conn.queued {
             conn.queued = true;
             self.ready.push_back(key);
@@ -229,8 +234,8 @@ impl Epoll {
     }
 
     fn remove(&mut self, key: Key) -> Option<Conn> {
-        let mut conn = self.conns.remove(key)?;
-        let _ = conn.socket.deregister(self.poll.registry());
+        let conn = self.conns.remove(key)?;
+        forget(self.poll.registry(), conn.socket.descriptor());
         Some(conn)
     }
 
@@ -292,7 +297,7 @@ impl Epoll {
         let owner = conn.owner;
         match outcome {
             Ok(()) => {
-                let _ = conn.socket.watch(self.poll.registry(), token(key), false);
+                let _ = watch_anew(self.poll.registry(), &conn.socket, token(key), false);
                 Some(Completion::Connected(owner))
             }
             Err(error) => {
@@ -302,8 +307,49 @@ impl Epoll {
         }
     }
 
+    /// Returns the next event. Received bytes are put into `chunk`, which goes with the event.
+    fn next_event(&mut self, chunk: &mut Chunk) -> Option<Completion> {
+        while let Some(key) = self.connected.pop_front() {
+            if let Some(completion) = self.outcome_of_connect(key) {
+                return Some(completion);
+            }
+        }
+        while let Some(key) = self.drained.pop_front() {
+            match self.conns.get_mut(key) {
+                Some(conn) if conn.course != Course::Closing && conn.backlog.is_empty() => {
+                    conn.full = false;
+                    if conn.course == Course::Detaching {
+                        self.detaching.push_back(key);
+                    }
+                    return Some(Completion::Drained(conn.owner));
+                }
+                _ => {}
+            }
+        }
+        if !self.detaching.is_empty()
+            && let Some(completion) = self.next_detached()
+        {
+            return Some(completion);
+        }
+        if !self.early.is_empty()
+            && let Some(completion) = self.report_early(chunk)
+        {
+            return Some(completion);
+        }
+        while let Some(key) = self.ready.pop_front() {
+            if let Some(completion) = self.receive(key, chunk) {
+                return Some(completion);
+            }
+        }
+        if self.accept_paused_until.is_some() || self.suspended {
+            None
+        } else {
+            self.accept()
+        }
+    }
+
     /// Reports bytes that another driver had received.
-    fn report_early(&mut self, buffer: &mut [u8]) -> Option<Completion> {
+    fn report_early(&mut self, chunk: &mut Chunk) -> Option<Completion> {
         let (conns, suspended) = (&self.conns, self.suspended);
         self.early.retain(|(key, _)| conns.contains_key(*key));
         let place = self.early.iter().position(|(key, _)| {
@@ -311,18 +357,19 @@ impl Epoll {
             conn.is_some_and(|conn| conn.is_heard() && (!suspended || conn.awake))
         })?;
         let (key, received) = self.early.get_mut(place)?;
-        let len = received.len().min(buffer.len());
-        let part: Vec<u8> = received.drain(..len).collect();
+        let room = chunk.room();
+        let len = received.len().min(room.len());
+        room.get_mut(..len)?.copy_from_slice(received.get(..len)?);
+        received.drain(..len);
         let is_over = received.is_empty();
         let owner = self.conns.get(*key)?.owner;
-        buffer.get_mut(..len)?.copy_from_slice(&part);
         if is_over {
             self.early.remove(place);
         }
-        Some(Completion::Received(owner, len))
+        Some(Completion::Received(owner, chunk.take(len)))
     }
 
-    fn receive(&mut self, key: Key, buffer: &mut [u8]) -> Option<Completion> {
+    fn receive(&mut self, key: Key, chunk: &mut Chunk) -> Option<Completion> {
         let conn = self.conns.get_mut(key)?;
         conn.queued = false;
         if conn.course == Course::Closing {
@@ -338,17 +385,18 @@ impl Epoll {
             return self.end(key, None);
         }
         if conn.tls.is_some() {
-            return self.receive_sealed(key, buffer);
+            return self.receive_sealed(key, chunk);
         }
-        let error = match conn.socket.receive(buffer) {
+        let room = chunk.room();
+        let error = match conn.socket.receive(room) {
             Ok(0) => None,
             Ok(received) => {
-                conn.readable = received == buffer.len() || conn.hung_up;
+                conn.readable = received == room.len() || conn.hung_up;
                 if conn.readable {
                     conn.queued = true;
                     self.ready.push_back(key);
                 }
-                return Some(Completion::Received(conn.owner, received));
+                return Some(Completion::Received(conn.owner, chunk.take(received)));
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 conn.readable = false;
@@ -386,7 +434,7 @@ impl Epoll {
                     return Flow::On;
                 }
             }
-            let _ = conn.socket.watch(self.poll.registry(), token(key), true);
+            let _ = watch_anew(self.poll.registry(), &conn.socket, token(key), true);
         }
         conn.backlog
             .extend_from_slice(bytes.get(sent..).unwrap_or_default());
@@ -420,12 +468,12 @@ impl Epoll {
     }
 
     /// Receives TLS records and opens them.
-    fn receive_sealed(&mut self, key: Key, buffer: &mut [u8]) -> Option<Completion> {
+    fn receive_sealed(&mut self, key: Key, chunk: &mut Chunk) -> Option<Completion> {
         let mut records = std::mem::take(&mut self.records);
         let conn = self.conns.get_mut(key)?;
         let owner = conn.owner;
         let read = match &mut conn.tls {
-            Some(tls) => records.read(|room| conn.socket.receive(room), tls, buffer),
+            Some(tls) => records.read(|room| conn.socket.receive(room), tls, chunk.room()),
             None => TlsRead::Ended(None),
         };
         let completion = match read {
@@ -448,7 +496,7 @@ impl Epoll {
                 if !records.answer().is_empty() {
                     self.send_raw(key, records.answer());
                 }
-                (len > 0).then_some(Completion::Received(owner, len))
+                (len > 0).then(|| Completion::Received(owner, chunk.take(len)))
             }
             TlsRead::Ended(error) => {
                 if !records.answer().is_empty() {
@@ -482,6 +530,12 @@ fn token(key: Key) -> Token {
 
 fn key_of(token: Token) -> Key {
     KeyData::from_ffi(token.0 as u64).into()
+}
+
+impl Wake for Waker {
+    fn wake(&self) -> io::Result<()> {
+        Self::wake(self)
+    }
 }
 
 impl Conn {
@@ -541,44 +595,20 @@ impl Driver for Epoll {
         Ok(())
     }
 
-    fn next(&mut self, buffer: &mut [u8]) -> Option<Completion> {
-        while let Some(key) = self.connected.pop_front() {
-            if let Some(completion) = self.outcome_of_connect(key) {
-                return Some(completion);
-            }
+    #[inline]
+    fn next(&mut self) -> Option<Completion> {
+        let mut chunk = std::mem::take(&mut self.spare);
+        if chunk.is_taken() {
+            chunk = Chunk::with_room(CHUNK);
         }
-        while let Some(key) = self.drained.pop_front() {
-            match self.conns.get_mut(key) {
-                Some(conn) if conn.course != Course::Closing && conn.backlog.is_empty() => {
-                    conn.full = false;
-                    if conn.course == Course::Detaching {
-                        self.detaching.push_back(key);
-                    }
-                    return Some(Completion::Drained(conn.owner));
-                }
-                _ => {}
-            }
-        }
-        if !self.detaching.is_empty()
-            && let Some(completion) = self.next_detached()
-        {
-            return Some(completion);
-        }
-        if !self.early.is_empty()
-            && let Some(completion) = self.report_early(buffer)
-        {
-            return Some(completion);
-        }
-        while let Some(key) = self.ready.pop_front() {
-            if let Some(completion) = self.receive(key, buffer) {
-                return Some(completion);
-            }
-        }
-        if self.accept_paused_until.is_some() || self.suspended {
-            None
-        } else {
-            self.accept()
-        }
+        let completion = self.next_event(&mut chunk);
+        self.spare = chunk;
+        completion
+    }
+
+    #[inline]
+    fn recycle(&mut self, chunk: Chunk) {
+        self.spare = chunk;
     }
 
     fn add(&mut self, stream: Stream, owner: Owner) -> io::Result<Key> {
@@ -770,60 +800,16 @@ impl Driver for Epoll {
     fn stop_accepting_tcp(&mut self) {
         let registry = self.poll.registry();
         for place in &mut self.listeners {
-            if let Some(mut listener) = place.take_if(|listener| !listener.is_unix()) {
-                listener.deregister(registry);
+            if let Some(listener) = place.take_if(|listener| !listener.is_unix()) {
+                forget(registry, Some(listener.as_fd()));
             }
         }
     }
 
     fn stop_accepting(&mut self) {
-        for mut listener in self.listeners.drain(..).flatten() {
-            listener.deregister(self.poll.registry());
+        for listener in self.listeners.drain(..).flatten() {
+            forget(self.poll.registry(), Some(listener.as_fd()));
         }
         self.accepts.clear();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use mio::net::TcpStream;
-    use socket2::{Domain, Socket as RawSocket, Type};
-
-    use super::*;
-    use crate::worker::ServerId;
-
-    /// Returns both ends of a connection.
-    fn pair() -> (Socket, RawSocket) {
-        let listener = RawSocket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-        listener.bind(&loopback.into()).unwrap();
-        listener.listen(1).unwrap();
-        let far = RawSocket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        far.connect(&listener.local_addr().unwrap()).unwrap();
-        let (near, _) = listener.accept().unwrap();
-        near.set_nonblocking(true).unwrap();
-        (Socket::Tcp(TcpStream::from_std(near.into())), far)
-    }
-
-    fn has_news(socket: Socket) -> bool {
-        let (mut driver, _) = Epoll::new(Vec::new(), TcpOptions::default()).unwrap();
-        let key = driver
-            .add(socket.into(), Owner::Server(ServerId::default()))
-            .unwrap();
-        driver.has_news(key)
-    }
-
-    #[test]
-    fn what_came_to_a_server_before_it_was_added_is_known_at_once() {
-        let (quiet, _far) = pair();
-        assert!(!has_news(quiet));
-        let (told, mut far) = pair();
-        far.write_all(b"E").unwrap();
-        assert!(has_news(told));
-        let (ended, far) = pair();
-        drop(far);
-        assert!(has_news(ended));
     }
 }

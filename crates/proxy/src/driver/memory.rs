@@ -19,7 +19,7 @@ use weir_stats::Endpoint;
 use weir_testkit::cuts::Dice;
 
 use super::secured::{Records, TlsRead};
-use super::{Completion, Driver, Ending, Flow, Key, Owner, Reasons, Why};
+use super::{CHUNK, Chunk, Completion, Driver, Ending, Flow, Key, Owner, Reasons, Why};
 use crate::global::lock;
 use crate::listen::Accepted;
 use crate::socket::{Socket, Stream, Target, TcpOptions};
@@ -173,6 +173,9 @@ pub(crate) struct MemoryDriver {
     pub(crate) lateness: Option<Dice>,
     /// Buffers that TLS connections share.
     records: Records,
+    /// Size of chunks, in bytes.
+    pub(crate) chunk: usize,
+    spare: Chunk,
 }
 
 impl MemoryDriver {
@@ -180,6 +183,7 @@ impl MemoryDriver {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             capacity,
+            chunk: CHUNK,
             ..Self::default()
         }
     }
@@ -271,7 +275,7 @@ impl MemoryDriver {
     }
 
     /// Returns the next event of a protected connection.
-    fn look_sealed(&mut self, key: Key, buffer: &mut [u8]) -> Option<Completion> {
+    fn look_sealed(&mut self, key: Key, chunk: &mut Chunk) -> Option<Completion> {
         loop {
             let conn = self.conns.get_mut(key)?;
             let owner = conn.owner;
@@ -284,7 +288,9 @@ impl MemoryDriver {
             }
             let tls = conn.tls.as_mut()?;
             let stream = &conn.stream;
-            let read = self.records.read(|room| stream.receive(room), tls, buffer);
+            let read = self
+                .records
+                .read(|room| stream.receive(room), tls, chunk.room());
             match read {
                 TlsRead::Nothing | TlsRead::Again => conn.readable = false,
                 TlsRead::Opened { len, more, closed } => {
@@ -296,7 +302,7 @@ impl MemoryDriver {
                         conn.send_raw(self.records.answer());
                     }
                     if len > 0 {
-                        return Some(Completion::Received(owner, len));
+                        return Some(Completion::Received(owner, chunk.take(len)));
                     }
                 }
                 TlsRead::Ended(error) => return self.end(key, error),
@@ -346,13 +352,52 @@ impl MemoryDriver {
         }
     }
 
-    fn next_of_connections(&mut self, buffer: &mut [u8]) -> Option<Completion> {
+    /// Returns the next event. Received bytes are put into `chunk`, which goes with the event.
+    fn next_event(&mut self, chunk: &mut Chunk) -> Option<Completion> {
+        self.moves += 1;
+        let is_late = self
+            .lateness
+            .as_mut()
+            .is_some_and(|dice| dice.below(2) == 0);
+        if is_late && let Some(completion) = self.next_of_connections(chunk) {
+            return Some(completion);
+        }
+        if let Some(completion) = self.next_detached() {
+            return Some(completion);
+        }
+        while let Some(key) = self.drained.pop_front() {
+            let conn = self.conns.get_mut(key);
+            let is_open = |conn: &&mut Conn| conn.closing.is_none() && !conn.broken;
+            if let Some(conn) = conn.filter(is_open).filter(|conn| conn.unsent() == 0) {
+                (conn.full, conn.is_awaited) = (false, false);
+                return Some(Completion::Drained(conn.owner));
+            }
+        }
+        if let Some(completion) = self.next_of_connections(chunk) {
+            return Some(completion);
+        }
+        let waits = !self.suspended && !self.arrivals.is_empty();
+        if waits && self.is_short {
+            self.moves -= 1;
+            let told = std::mem::replace(&mut self.told_short, true);
+            return (!told).then(|| Completion::AcceptFailed(io::Error::from_raw_os_error(EMFILE)));
+        }
+        if !self.suspended
+            && let Some(accepted) = self.arrivals.pop_front()
+        {
+            return Some(Completion::Accepted(accepted));
+        }
+        self.moves -= 1;
+        None
+    }
+
+    fn next_of_connections(&mut self, chunk: &mut Chunk) -> Option<Completion> {
         let mut keys: Vec<_> = self.conns.keys().collect();
         if !keys.is_empty() {
             let first = self.first % keys.len();
             keys.rotate_left(first);
         }
-        keys.into_iter().find_map(|key| self.look(key, buffer))
+        keys.into_iter().find_map(|key| self.look(key, chunk))
     }
 
     /// Takes a connection out that is on its way. As over a ring, some bytes may have been received by then.
@@ -376,7 +421,7 @@ impl MemoryDriver {
     }
 
     /// Returns the next event of one connection.
-    fn look(&mut self, key: Key, buffer: &mut [u8]) -> Option<Completion> {
+    fn look(&mut self, key: Key, chunk: &mut Chunk) -> Option<Completion> {
         let conn = self.conns.get_mut(key)?;
         let owner = conn.owner;
         if conn.closing.is_some() {
@@ -412,22 +457,22 @@ impl MemoryDriver {
             return None;
         }
         if !conn.received.is_empty() {
-            let len = conn.received.len().min(buffer.len());
-            buffer[..len].copy_from_slice(&conn.received[..len]);
+            let len = conn.received.len().min(chunk.room().len());
+            chunk.room()[..len].copy_from_slice(&conn.received[..len]);
             conn.received.drain(..len);
-            return Some(Completion::Received(owner, len));
+            return Some(Completion::Received(owner, chunk.take(len)));
         }
         if !reset && conn.tls.is_some() {
             drop(pipe);
-            return self.look_sealed(key, buffer);
+            return self.look_sealed(key, chunk);
         }
         if !reset && let Some(mut segment) = pipe.inward.pop_front() {
-            let len = segment.len().min(buffer.len());
-            buffer[..len].copy_from_slice(&segment[..len]);
+            let len = segment.len().min(chunk.room().len());
+            chunk.room()[..len].copy_from_slice(&segment[..len]);
             if len < segment.len() {
                 pipe.inward.push_front(segment.split_off(len));
             }
-            return Some(Completion::Received(owner, len));
+            return Some(Completion::Received(owner, chunk.take(len)));
         }
         let ended = reset || pipe.ended.is_some();
         drop(pipe);
@@ -458,42 +503,18 @@ impl Driver for MemoryDriver {
         Ok(())
     }
 
-    fn next(&mut self, buffer: &mut [u8]) -> Option<Completion> {
-        self.moves += 1;
-        let is_late = self
-            .lateness
-            .as_mut()
-            .is_some_and(|dice| dice.below(2) == 0);
-        if is_late && let Some(completion) = self.next_of_connections(buffer) {
-            return Some(completion);
+    fn next(&mut self) -> Option<Completion> {
+        let mut chunk = std::mem::take(&mut self.spare);
+        if chunk.room().len() != self.chunk {
+            chunk = Chunk::with_room(self.chunk);
         }
-        if let Some(completion) = self.next_detached() {
-            return Some(completion);
-        }
-        while let Some(key) = self.drained.pop_front() {
-            let conn = self.conns.get_mut(key);
-            let is_open = |conn: &&mut Conn| conn.closing.is_none() && !conn.broken;
-            if let Some(conn) = conn.filter(is_open).filter(|conn| conn.unsent() == 0) {
-                (conn.full, conn.is_awaited) = (false, false);
-                return Some(Completion::Drained(conn.owner));
-            }
-        }
-        if let Some(completion) = self.next_of_connections(buffer) {
-            return Some(completion);
-        }
-        let waits = !self.suspended && !self.arrivals.is_empty();
-        if waits && self.is_short {
-            self.moves -= 1;
-            let told = std::mem::replace(&mut self.told_short, true);
-            return (!told).then(|| Completion::AcceptFailed(io::Error::from_raw_os_error(EMFILE)));
-        }
-        if !self.suspended
-            && let Some(accepted) = self.arrivals.pop_front()
-        {
-            return Some(Completion::Accepted(accepted));
-        }
-        self.moves -= 1;
-        None
+        let completion = self.next_event(&mut chunk);
+        self.spare = chunk;
+        completion
+    }
+
+    fn recycle(&mut self, chunk: Chunk) {
+        self.spare = chunk;
     }
 
     fn add(&mut self, stream: Stream, owner: Owner) -> io::Result<Key> {

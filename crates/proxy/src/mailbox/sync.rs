@@ -4,4 +4,6 @@
 pub(super) use std::sync::atomic::AtomicBool;
 
 pub(super) use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
-pub(super) use mio::Waker;
+
+/// Waker of a worker.
+pub(super) type Waker = dyn crate::driver::Wake;

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::bounded;
-use mio::net::{TcpStream, UnixStream};
 
 use super::Running;
 use crate::global::{Global, Place, lock};
@@ -160,8 +159,8 @@ fn close_asker(global: &Global, asker: Place) {
 /// Gives an arriving client to the worker with the fewest clients.
 fn arrive(global: &Global, moved: Box<Moved>, socket: OwnedFd) {
     let socket = match moved.remote.0.as_str() {
-        "unix" => Socket::Unix(UnixStream::from_std(socket.into())),
-        _ => Socket::Tcp(TcpStream::from_std(socket.into())),
+        "unix" => Socket::Unix(socket.into()),
+        _ => Socket::Tcp(socket.into()),
     };
     let worker = global.least_loaded(0);
     if let Some(load) = global.workers.loads.get(worker) {

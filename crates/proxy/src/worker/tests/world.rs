@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crossbeam_channel::Receiver;
 use weir_access::Hba;
 use weir_auth::userlist::UserList;
 use weir_pool::{Moment, Shard};
@@ -17,7 +18,7 @@ use super::postgres::{CancelCall, Catalog, Postgres};
 use super::secure::CONFIG;
 use crate::console::{Console, Conversation, Order, Refusal, Role, Shutdown, Step};
 use crate::driver::memory::{End, MemoryDriver, Peer, Sending};
-use crate::driver::{Driver, Owner};
+use crate::driver::{CHUNK, Driver, Owner};
 use crate::global::{Global, Purpose};
 use crate::listen::Accepted;
 use crate::mailbox::Message;
@@ -27,7 +28,7 @@ use crate::settled::{Access, Settled, Setup};
 use crate::socket::Socket;
 use crate::transport::Transport;
 use crate::worker::slots::Stage;
-use crate::worker::{GroupId, RECEIVE, Worker};
+use crate::worker::{GroupId, Worker};
 
 mod protected;
 mod upgrade;
@@ -156,12 +157,13 @@ pub(super) struct World {
     pub(super) database: Option<Database>,
     /// Answers of servers to queries about users.
     pub(super) catalog: Arc<Mutex<Catalog>>,
-    /// Poll that the waker of the mailboxes wakes, such as when a helper has sent a message.
-    wakeup: mio::Poll,
+    /// Rings when the waker of the mailboxes is used, such as when a helper has sent a message.
+    bell: Receiver<()>,
     /// Previous process; its workers stand behind ours.
     predecessor: Option<Predecessor>,
     room: usize,
-    buffer: Vec<u8>,
+    /// Size of the drivers' chunks, in bytes.
+    chunk: usize,
     /// Manner in which the workers' sends complete.
     pub(super) sending: Sending,
     pids: u32,
@@ -267,7 +269,7 @@ impl World {
     fn made(workers: usize, lines: &str, room: usize, users: &str) -> Self {
         let hands: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(1_000_000)));
         let helpers = Helpers::default();
-        let (global, workers, wakeup) = staff(workers, setup(lines, users), room, hands, &helpers);
+        let (global, workers, bell) = staff(workers, setup(lines, users), room, hands, &helpers);
         Self {
             workers,
             global,
@@ -280,10 +282,10 @@ impl World {
             host: Host::Accepts,
             database: None,
             catalog: Arc::default(),
-            wakeup,
+            bell,
             predecessor: None,
             room,
-            buffer: vec![0; RECEIVE],
+            chunk: CHUNK,
             sending: Sending::default(),
             pids: 0,
             helpers,
@@ -457,7 +459,8 @@ impl World {
         let before = worker.driver.moves();
         let has_mail = worker.inbox.are_waiting();
         worker.driver.sending = self.sending;
-        worker.turn(&mut self.buffer).unwrap();
+        worker.driver.chunk = self.chunk;
+        worker.turn().unwrap();
         let moved = due || has_mail || worker.driver.moves() != before;
         for (owner, peer) in self.workers[number].driver.take_dialled() {
             self.answer(owner, peer);
@@ -561,10 +564,9 @@ impl World {
     /// Waits until a helper thread has sent a mailbox message, then lets everything happen.
     #[track_caller]
     pub(super) fn settle_with_helpers(&mut self) {
-        let mut events = mio::Events::with_capacity(4);
         while !self.workers.iter().any(|worker| worker.inbox.are_waiting()) {
-            self.wakeup.poll(&mut events, Some(PATIENCE)).unwrap();
-            assert!(!events.is_empty(), "no helper says anything");
+            let rung = self.bell.recv_timeout(PATIENCE);
+            assert!(rung.is_ok(), "no helper says anything");
         }
         self.settle();
     }

@@ -12,7 +12,7 @@ use crate::tls::stub::take_damage;
 const JOBS_MAX: usize = 4096;
 
 /// Number of bytes that a worker receives at once: few, so that rows do not fit.
-const RECEIVE: usize = 700;
+const CHUNK: usize = 700;
 
 /// Helpers that work when a test says so.
 pub(super) struct Helpers {
@@ -64,7 +64,7 @@ impl Protecting {
 impl World {
     /// Makes new peers use TLS from now on.
     pub(in super::super) fn protect(&mut self, protecting: Protecting) {
-        self.buffer.truncate(RECEIVE);
+        self.chunk = CHUNK;
         self.protecting = Some(protecting);
     }
 

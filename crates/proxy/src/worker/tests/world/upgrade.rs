@@ -1,13 +1,16 @@
 //! Processes of a world: workers with their shared state, and the online upgrade from one process to the next.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crossbeam_channel::{Receiver, Sender};
 use weir_pool::Moment;
 
 use super::protected::Helpers;
 use super::{NoConsole, World, setup};
 use crate::clock::Clock;
+use crate::driver::Wake;
 use crate::driver::memory::{MemoryDriver, file};
 use crate::global::Global;
 use crate::handover::{Link, LinkMessage};
@@ -18,6 +21,18 @@ use crate::settled::{Settled, Setup};
 use crate::worker::slots::Phase;
 use crate::worker::{Arrival, Worker};
 
+/// Waker of the mailboxes of all workers.
+#[derive(Debug)]
+struct Bell(Sender<()>);
+
+impl Wake for Bell {
+    fn wake(&self) -> io::Result<()> {
+        // It rings already, or the world is gone.
+        let _ = self.0.try_send(());
+        Ok(())
+    }
+}
+
 /// Makes a process: the shared state of its workers, the workers, and their waker.
 pub(super) fn staff(
     workers: usize,
@@ -25,7 +40,7 @@ pub(super) fn staff(
     room: usize,
     hands: &'static AtomicU64,
     helpers: &Helpers,
-) -> (Arc<Global>, Vec<Worker<MemoryDriver>>, mio::Poll) {
+) -> (Arc<Global>, Vec<Worker<MemoryDriver>>, Receiver<()>) {
     let setup_is_stub = setup.transport.is_stand_in();
     let (commands, _) = crossbeam_channel::bounded(1);
     let settled = Settled::new(setup, None);
@@ -36,8 +51,8 @@ pub(super) fn staff(
     }
     let global = Arc::new(global);
     // No worker sleeps here; the waker only has to exist.
-    let poll = mio::Poll::new().unwrap();
-    let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
+    let (waker, bell) = crossbeam_channel::bounded(1);
+    let waker: Arc<dyn Wake> = Arc::new(Bell(waker));
     let (boxes, inboxes): (Vec<_>, Vec<_>) =
         (0..workers).map(|_| mailbox(Arc::clone(&waker))).unzip();
     assert!(global.workers.mailboxes.set(boxes).is_ok());
@@ -46,7 +61,7 @@ pub(super) fn staff(
         Worker::new(worker, Arc::clone(&global), driver, inbox)
     });
     let workers = workers.collect();
-    (global, workers, poll)
+    (global, workers, bell)
 }
 
 /// Process whose clients move to its successor.
@@ -70,7 +85,7 @@ impl World {
         }
         let count = self.workers.len();
         let users = "\"ann\" \"\"\n\"bob\" \"\"\n";
-        let (global, mut workers, wakeup) = staff(
+        let (global, mut workers, bell) = staff(
             count,
             setup(lines, users),
             self.room,
@@ -85,7 +100,7 @@ impl World {
         }
         let old = std::mem::replace(&mut self.global, global);
         workers.append(&mut self.workers);
-        (self.workers, self.wakeup) = (workers, wakeup);
+        (self.workers, self.bell) = (workers, bell);
         old.succession.neighbour.meet(Arc::clone(&link));
         self.global
             .succession
