@@ -3,16 +3,15 @@
 //! [`Worker::turn`] handles completions, messages from other threads, and timers. The files beside this one group the
 //! methods by subject; no method blocks.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use weir_pool::Moment;
 use weir_session::client::Client as Session;
-use weir_session::statement::Registry;
 
 use crate::driver::{Completion, Driver, Owner, Why};
-use crate::global::{Global, GroupKey};
+use crate::global::Global;
 use crate::mailbox::{Inbox, Message};
 
 mod access;
@@ -46,6 +45,7 @@ mod sizing;
 mod slots;
 mod snapshot;
 mod state;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -53,10 +53,10 @@ mod welcome;
 
 pub(crate) use access::Answered;
 pub(crate) use broken::{Broken, Missing};
-use cancel::Canceller;
 use drain::Ending;
+#[cfg(test)]
+use ids::GroupId;
 pub(crate) use ids::{CancellerId, ClientId, ServerId};
-use ids::{GroupId, LaneId, Slots};
 pub(crate) use keeping::Trials;
 use listening::Listening;
 pub(crate) use listening::{Asking, Heard, Leaver};
@@ -66,7 +66,8 @@ pub(crate) use moving::Arrival;
 pub(crate) use peers::Forward;
 use questions::Questions;
 pub(crate) use roles::Standing;
-use slots::{Client, Group, Lane, Phase, Server};
+use slots::Phase;
+use tables::Tables;
 use timers::Timers;
 
 /// Minimum interval between two log lines about failing accepts.
@@ -86,13 +87,7 @@ pub(crate) struct Worker<D> {
     driver: D,
     inbox: Inbox,
     now: Moment,
-    clients: Slots<ClientId, Client>,
-    servers: Slots<ServerId, Server>,
-    groups: Slots<GroupId, Group>,
-    group_index: HashMap<GroupKey, GroupId>,
-    lanes: Slots<LaneId, Lane>,
-    cancellers: Slots<CancellerId, Canceller>,
-    registry: Registry,
+    tables: Tables,
     /// True if a pool wants its servers asked about session state without a reason (`session_state_check`).
     has_checks: bool,
     /// True if a database that is no longer configured may still have clients.
@@ -124,7 +119,6 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn new(number: usize, global: Arc<Global>, driver: D, inbox: Inbox) -> Self {
         let now = global.clock.now();
         let workers = global.worker_count();
-        let registry = Registry::new(number, workers);
         let broken = Arc::clone(&global.broken);
         let mut worker = Self {
             number,
@@ -132,13 +126,7 @@ impl<D: Driver> Worker<D> {
             driver,
             inbox,
             now,
-            clients: Slots::new(&broken),
-            servers: Slots::new(&broken),
-            groups: Slots::new(&broken),
-            group_index: HashMap::new(),
-            lanes: Slots::new(&broken),
-            cancellers: Slots::new(&broken),
-            registry,
+            tables: Tables::new(number, workers, &broken),
             has_checks: false,
             has_removed: false,
             listening: Listening::new(workers, &broken),
@@ -215,13 +203,13 @@ impl<D: Driver> Worker<D> {
         tracing::error!("internal error while serving {owner:?}; its connection is closed");
         // The panic may have come after the end of the connection.
         match owner {
-            Owner::Client(id) if self.clients.contains(id) => {
+            Owner::Client(id) if self.tables.clients.contains(id) => {
                 self.remove_client(id, client::Leaving::Lost, "internal error");
             }
-            Owner::Server(id) if self.servers.contains(id) => {
+            Owner::Server(id) if self.tables.servers.contains(id) => {
                 self.close_server(id, "internal error");
             }
-            Owner::Cancel(id) if self.cancellers.contains(id) => {
+            Owner::Cancel(id) if self.tables.cancellers.contains(id) => {
                 self.cancel_over(id, false);
             }
             Owner::Cancel(_) | Owner::Client(_) | Owner::Nobody | Owner::Server(_) => {}
@@ -294,14 +282,14 @@ impl<D: Driver> Worker<D> {
     fn drained(&mut self, owner: Owner) {
         match owner {
             Owner::Client(id) => {
-                let Some(client) = self.clients.must_get(id) else {
+                let Some(client) = self.tables.clients.must_get(id) else {
                     return;
                 };
                 let was_unread = self.driver.reasons(client.key).has(Why::Unread);
                 self.driver.go(client.key, Why::Unread);
                 let server = client
                     .lease
-                    .and_then(|server| self.servers.must_get(server));
+                    .and_then(|server| self.tables.servers.must_get(server));
                 if let Some(server) = server {
                     self.driver.go(server.key, Why::Partner);
                 }
@@ -311,12 +299,12 @@ impl<D: Driver> Worker<D> {
                 self.deliver_mail(id);
             }
             Owner::Server(id) => {
-                let Some(server) = self.servers.must_get(id) else {
+                let Some(server) = self.tables.servers.must_get(id) else {
                     return;
                 };
                 let client = server
                     .lease
-                    .and_then(|client| self.clients.must_get(client));
+                    .and_then(|client| self.tables.clients.must_get(client));
                 if let Some(client) = client {
                     self.driver.go(client.key, Why::Partner);
                 }

@@ -406,7 +406,7 @@ impl<D: Driver> Worker<D> {
     /// Takes the next step of a login.
     pub(super) fn authenticate(&mut self, id: ClientId) {
         let settled = self.global.settled();
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -462,7 +462,7 @@ impl<D: Driver> Worker<D> {
 
     /// Takes the secret of the user from the cache, or asks auth_query.
     fn fetch_account(&mut self, id: ClientId, lookup: &AuthLookup) {
-        let Some(client) = self.clients.must_get(id) else {
+        let Some(client) = self.tables.clients.must_get(id) else {
             return;
         };
         let Phase::Authenticating(login) = &client.phase else {
@@ -488,7 +488,7 @@ impl<D: Driver> Worker<D> {
     /// Handles a helper's message.
     pub(super) fn learnt(&mut self, asker: Asker, answered: Answered) {
         if let Asker::Client(id) = asker
-            && self.clients.contains(id)
+            && self.tables.clients.contains(id)
         {
             self.learn(id, answered);
         }
@@ -497,7 +497,7 @@ impl<D: Driver> Worker<D> {
     /// Continues a login with a fact that was found out, or could not be.
     pub(super) fn learn(&mut self, id: ClientId, answered: Answered) {
         let settled = self.global.settled();
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -536,7 +536,7 @@ impl<D: Driver> Worker<D> {
     /// Asks a directory about the password that a client has sent.
     pub(super) fn check_password(&mut self, id: ClientId, password: Secret) {
         let settled = self.global.settled();
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {

@@ -134,7 +134,7 @@ impl Canceller {
 impl<D: Driver> Worker<D> {
     /// Cancels the current work of a client of this worker. `asker` is the connection that asked.
     pub(super) fn cancel_client(&mut self, id: ClientId, asker: Option<CancelAsker>) {
-        let Some(client) = self.clients.get_mut(id) else {
+        let Some(client) = self.tables.clients.get_mut(id) else {
             // The client has left while the request was on its way.
             return self.cancel_done(asker);
         };
@@ -144,7 +144,7 @@ impl<D: Driver> Worker<D> {
         }
         if let Some(ticket) = client.ticket.take() {
             let lane_id = client.lane;
-            if let Some(lane) = self.lanes.must_get_mut(lane_id) {
+            if let Some(lane) = self.tables.lanes.must_get_mut(lane_id) {
                 lane.shard.forget(ticket);
             }
             self.pump(lane_id);
@@ -157,7 +157,7 @@ impl<D: Driver> Worker<D> {
 
     /// Keeps a cancel request of a client until [`Worker::deliver_cancel`]. A second request replaces the first.
     fn hold_cancel(&mut self, id: ClientId, asker: Option<CancelAsker>) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return self.cancel_done(asker);
         };
         let before = client.held_cancel.replace(Box::new(HeldCancel { asker }));
@@ -172,7 +172,7 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(super) fn deliver_cancel(&mut self, id: ClientId) {
         // An earlier step may have ended the client.
-        let client = self.clients.get(id);
+        let client = self.tables.clients.get(id);
         if client.is_some_and(|client| client.held_cancel.is_some()) {
             self.deliver_held_cancel(id);
         }
@@ -180,13 +180,13 @@ impl<D: Driver> Worker<D> {
 
     #[cold]
     fn deliver_held_cancel(&mut self, id: ClientId) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let server_id = client.lease;
         let has_more = client.stalled || !client.input.is_empty();
         let is_waiting = client.ticket.is_some() || server_id.is_some() && has_more;
-        let server = server_id.and_then(|server| self.servers.must_get(server));
+        let server = server_id.and_then(|server| self.tables.servers.must_get(server));
         let leased = server.filter(|server| server.lease == Some(id));
         let leased = leased.filter(|server| matches!(server.stage, Stage::Leased));
         if leased.is_some_and(|server| server.session.is_busy()) {
@@ -217,7 +217,7 @@ impl<D: Driver> Worker<D> {
 
     /// Cancels the query of a client that waits for a server. No server sees the query.
     fn cancel_waiter(&mut self, id: ClientId) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         if matches!(client.phase, Phase::Welcome) {
@@ -236,7 +236,7 @@ impl<D: Driver> Worker<D> {
 
     /// Opens a connection to a server's host to cancel the server's current work.
     pub(super) fn cancel_server(&mut self, id: ServerId, asker: Option<CancelAsker>) {
-        let Some(server) = self.servers.must_get(id) else {
+        let Some(server) = self.tables.servers.must_get(id) else {
             return;
         };
         let target = server.facts.target.clone();
@@ -244,7 +244,7 @@ impl<D: Driver> Worker<D> {
         let tls = secured.map(|secured| Arc::clone(&secured.outgoing));
         match self.carry(target, tls, Errand::Server(id), asker) {
             Ok(()) => {
-                if let Some(server) = self.servers.must_get_mut(id) {
+                if let Some(server) = self.tables.servers.must_get_mut(id) {
                     server.cancels += 1;
                 }
             }
@@ -263,13 +263,13 @@ impl<D: Driver> Worker<D> {
         errand: Errand,
         asker: Option<CancelAsker>,
     ) -> Result<(), String> {
-        if self.cancellers.len() >= CANCELS_MAX {
+        if self.tables.cancellers.len() >= CANCELS_MAX {
             return Err("too many at once".to_owned());
         }
         let wait = self.global.settled().settings.global.server_connect_timeout;
         let until = wait.map_or(Moment::NEVER, |wait| self.now.plus(wait));
         let (now, number) = (self.now, self.global.next_id());
-        let inserted = self.cancellers.try_insert(|id| {
+        let inserted = self.tables.cancellers.try_insert(|id| {
             let connected = self.driver.connect(&target, Owner::Cancel(id));
             connected.map(|key| Canceller {
                 key,
@@ -290,13 +290,13 @@ impl<D: Driver> Worker<D> {
 
     /// Sends the request on a connection that is ready for it.
     pub(super) fn send_cancel(&mut self, id: CancellerId) {
-        let Some(canceller) = self.cancellers.must_get_mut(id) else {
+        let Some(canceller) = self.tables.cancellers.must_get_mut(id) else {
             return;
         };
         let message = match &mut canceller.errand {
             Errand::Peer { message, .. } => std::mem::take(message),
             Errand::Server(server) => {
-                let Some(server) = self.servers.get(*server) else {
+                let Some(server) = self.tables.servers.get(*server) else {
                     // The server was closed meanwhile: there is nothing to cancel.
                     return self.cancel_over(id, false);
                 };
@@ -322,12 +322,12 @@ impl<D: Driver> Worker<D> {
     /// Handles the end of a cancel's connection. PostgreSQL closes it in order once the signal is sent. A connection
     /// that breaks, or ends before the request was sent on it, does not mean that.
     pub(super) fn cancel_ended(&mut self, id: CancellerId, error: Option<&std::io::Error>) {
-        let canceller = self.cancellers.must_get(id);
+        let canceller = self.tables.cancellers.must_get(id);
         let is_sent = canceller.is_some_and(|known| matches!(known.carrying, Carrying::Sent));
         if let Some(error) = error {
             tracing::debug!("connection of a cancel request lost: {error}");
         }
-        if let Some(canceller) = self.cancellers.must_get_mut(id) {
+        if let Some(canceller) = self.tables.cancellers.must_get_mut(id) {
             // The driver has dropped the connection, and may give its key to another one.
             canceller.key = Key::null();
         }
@@ -337,7 +337,7 @@ impl<D: Driver> Worker<D> {
     /// Ends a cancel whose connection is over. `ended` is true if PostgreSQL closed it, so the signal was sent. If not,
     /// a sent request may still arrive, so its server serves no other client.
     pub(super) fn cancel_over(&mut self, id: CancellerId, ended: bool) {
-        let Some(canceller) = self.cancellers.must_remove(id) else {
+        let Some(canceller) = self.tables.cancellers.must_remove(id) else {
             return;
         };
         self.timers.disarm(canceller.until, Timer::Canceller(id));
@@ -353,7 +353,7 @@ impl<D: Driver> Worker<D> {
             }
             return;
         };
-        let Some(server) = self.servers.get_mut(server_id) else {
+        let Some(server) = self.tables.servers.get_mut(server_id) else {
             // The server was closed while the cancel was on its way.
             return;
         };
@@ -374,14 +374,14 @@ impl<D: Driver> Worker<D> {
     /// Sends a cancel again that may have come before its query, if the same query still runs.
     pub(super) fn cancel_again(&mut self, server_id: ServerId) {
         // This timer is never disarmed: the server, or its query, may be gone.
-        let Some(server) = self.servers.get_mut(server_id) else {
+        let Some(server) = self.tables.servers.get_mut(server_id) else {
             return;
         };
         let Some((cancelled_at, client)) = server.cancelled_at.take() else {
             return;
         };
         let leased = server.lease.filter(|leased| *leased == client);
-        let client = leased.and_then(|client| self.clients.must_get(client));
+        let client = leased.and_then(|client| self.tables.clients.must_get(client));
         let is_same = matches!(server.stage, Stage::Leased)
             && server.request_at <= cancelled_at
             && client.is_some_and(|client| client.replied_at < cancelled_at);
@@ -391,7 +391,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn absorb_late_cancel(&mut self, server_id: ServerId) {
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return;
         };
         if let Some(reason) = server.doomed {
@@ -401,7 +401,7 @@ impl<D: Driver> Worker<D> {
         server.session.ping(&mut message);
         server.stage = Stage::Testing(Test::Ping);
         self.driver.send(server.key, &message);
-        if let Some(lane) = self.lanes.must_get_mut(server.lane) {
+        if let Some(lane) = self.tables.lanes.must_get_mut(server.lane) {
             lane.shard.test_started(server_id.into());
         }
     }
@@ -409,7 +409,7 @@ impl<D: Driver> Worker<D> {
     /// Closes the connection that asked for a cancel: for PostgreSQL's clients, the sign that the cancel is done.
     pub(super) fn cancel_done(&mut self, asker: Option<CancelAsker>) {
         match asker {
-            Some(CancelAsker::Here(id)) if self.clients.contains(id) => {
+            Some(CancelAsker::Here(id)) if self.tables.clients.contains(id) => {
                 self.remove_client(id, Leaving::Orderly, "cancel request");
             }
             Some(CancelAsker::Neighbour(place)) => {
@@ -433,7 +433,7 @@ impl<D: Driver> Worker<D> {
 
     /// Reports to other workers that cancels of their connections are over, because this worker stops.
     pub(super) fn drop_cancels(&mut self) {
-        let askers = self.cancellers.iter();
+        let askers = self.tables.cancellers.iter();
         let askers: Vec<_> = askers.filter_map(|(_, known)| known.asker()).collect();
         for asker in askers {
             if matches!(asker, CancelAsker::There(_)) {

@@ -25,9 +25,9 @@ impl<D: Driver> Worker<D> {
         self.has_removed = false;
         self.driver
             .set_options(TcpOptions::new(&settled.settings.global));
-        let ids: Vec<_> = self.groups.iter().map(|(id, _)| id).collect();
+        let ids: Vec<_> = self.tables.groups.iter().map(|(id, _)| id).collect();
         for id in ids {
-            let Some(group) = self.groups.must_get_mut(id) else {
+            let Some(group) = self.tables.groups.must_get_mut(id) else {
                 continue;
             };
             let settings = group.global.settings();
@@ -58,7 +58,7 @@ impl<D: Driver> Worker<D> {
 
     /// Gives a lane the policy of its group's settings. Obsolete servers are closed when they are free.
     fn settle_lane(&mut self, id: LaneId, is_obsolete: bool) {
-        let Some(lane) = self.lanes.must_get_mut(id) else {
+        let Some(lane) = self.tables.lanes.must_get_mut(id) else {
             return;
         };
         let policy = lane.global.group.policy(&self.global.settled().settings);
@@ -75,13 +75,13 @@ impl<D: Driver> Worker<D> {
     /// transaction.
     pub(super) fn hurry(&mut self, lane_id: LaneId) {
         let is_wanted = self.global.settled().settings.global.server_fast_close;
-        let lane = self.lanes.must_get(lane_id);
+        let lane = self.tables.lanes.must_get(lane_id);
         let mode = lane.map(|lane| lane.global.group.settings().pool_mode);
         if !is_wanted || mode != Some(PoolMode::Session) {
             return;
         }
         let mut leased = Vec::new();
-        for (id, server) in &mut self.servers {
+        for (id, server) in &mut self.tables.servers {
             if server.lane == lane_id && matches!(server.stage, Stage::Leased) {
                 server.doomed = Some(HURRIED);
                 leased.extend(server.lease.map(|client| (client, id)));
@@ -89,7 +89,11 @@ impl<D: Driver> Worker<D> {
         }
         for (client, server) in leased {
             // The end of one client may end others.
-            let leased = self.servers.get(server).and_then(|server| server.lease);
+            let leased = self
+                .tables
+                .servers
+                .get(server)
+                .and_then(|server| server.lease);
             if leased == Some(client) {
                 self.after_replies(client, server);
             }
@@ -98,15 +102,15 @@ impl<D: Driver> Worker<D> {
 
     /// Closes a session whose server is obsolete and whose transaction is over. The client gets PgBouncer's error.
     pub(super) fn close_hurried(&mut self, id: ClientId, server_id: ServerId) {
-        if let Some(server) = self.servers.must_get_mut(server_id) {
+        if let Some(server) = self.tables.servers.must_get_mut(server_id) {
             server.lease = None;
         }
-        if let Some(client) = self.clients.must_get_mut(id) {
+        if let Some(client) = self.tables.clients.must_get_mut(id) {
             client.lease = None;
         }
         self.fail_client(id, &Fault::DatabaseChanged);
         // A worker that stops closes its servers with its last client.
-        if self.servers.contains(server_id) {
+        if self.tables.servers.contains(server_id) {
             self.close_server(server_id, HURRIED);
         }
     }
@@ -115,6 +119,7 @@ impl<D: Driver> Worker<D> {
     fn remove_database(&mut self, group_id: GroupId) {
         self.has_removed = true;
         let clients: Vec<_> = self
+            .tables
             .clients
             .iter()
             .filter(|(_, client)| client.group == group_id)

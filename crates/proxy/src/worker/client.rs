@@ -13,6 +13,7 @@ use super::Worker;
 use super::ids::ClientId;
 use super::measure::code_of;
 use super::slots::{Client, Guards, Identity, Phase};
+use super::tables::Tables;
 use crate::driver::{Driver, Ending, Key, Owner, Why};
 use crate::listen::Accepted;
 use crate::mailbox::Message;
@@ -94,7 +95,7 @@ impl<D: Driver> Worker<D> {
             long_key: false,
         };
         let now = self.now;
-        let added = self.clients.try_insert(|id| {
+        let added = self.tables.clients.try_insert(|id| {
             let added = self.driver.add(accepted.stream, Owner::Client(id));
             added.map(|key| Client::new(key, number, Phase::Opening(opening), identity, now))
         });
@@ -120,11 +121,11 @@ impl<D: Driver> Worker<D> {
 
     /// Handles bytes from a client, behind those that could not be handled before.
     pub(super) fn client_received(&mut self, id: ClientId, bytes: &[u8]) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         // A client that logs in has no pool yet.
-        if let Some(group) = self.groups.get_mut(client.group) {
+        if let Some(group) = self.tables.groups.get_mut(client.group) {
             group.counters.bytes_received += bytes.len() as u64;
         }
         let phase = std::mem::discriminant(&client.phase);
@@ -134,7 +135,7 @@ impl<D: Driver> Worker<D> {
             // Bytes behind a start-up packet or password belong to the next phase. Bytes behind a request that Weir
             // answered itself are handled as if they had come alone.
             let is_behind = taken > 0 && taken < bytes.len();
-            let client = self.clients.get(id);
+            let client = self.tables.clients.get(id);
             if is_behind
                 || client.is_some_and(|client| std::mem::discriminant(&client.phase) != phase)
             {
@@ -149,14 +150,14 @@ impl<D: Driver> Worker<D> {
     /// Handles a client's earlier input again, in every phase that the client enters.
     pub(super) fn take_input(&mut self, id: ClientId) {
         // The input, or the caller, may have ended the client.
-        while let Some(client) = self.clients.get_mut(id) {
+        while let Some(client) = self.tables.clients.get_mut(id) {
             let input = std::mem::take(&mut client.input);
             if input.is_empty() {
                 return;
             }
             let phase = std::mem::discriminant(&client.phase);
             let taken = self.client_input(id, &input);
-            let Some(client) = self.clients.get_mut(id) else {
+            let Some(client) = self.tables.clients.get_mut(id) else {
                 return;
             };
             let went_on = std::mem::discriminant(&client.phase) != phase || taken > 0;
@@ -174,7 +175,7 @@ impl<D: Driver> Worker<D> {
 
     /// Continues with input that may have waited for a reply that has now come.
     pub(super) fn end_stall(&mut self, id: ClientId) {
-        if let Some(client) = self.clients.must_get_mut(id) {
+        if let Some(client) = self.tables.clients.must_get_mut(id) {
             client.stalled = false;
             self.take_input(id);
         }
@@ -183,7 +184,7 @@ impl<D: Driver> Worker<D> {
     /// Keeps input that could not be handled, in a copy of its own size, so that waiting clients stay small.
     fn keep_input(&mut self, id: ClientId, rest: &[u8]) {
         // The input may have ended the client.
-        let Some(client) = self.clients.get_mut(id) else {
+        let Some(client) = self.tables.clients.get_mut(id) else {
             return;
         };
         if !rest.is_empty() {
@@ -194,7 +195,7 @@ impl<D: Driver> Worker<D> {
 
     /// Stops receiving from a client that has sent too much ahead, or receives from it again.
     fn hold_if_full(&mut self, id: ClientId) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let waits = client.ticket.is_some()
@@ -215,7 +216,7 @@ impl<D: Driver> Worker<D> {
     /// Handles a client's input in its phase. Returns the number of bytes handled.
     #[inline]
     fn client_input(&mut self, id: ClientId, input: &[u8]) -> usize {
-        let Some(client) = self.clients.must_get(id) else {
+        let Some(client) = self.tables.clients.must_get(id) else {
             return input.len();
         };
         match client.phase {
@@ -237,33 +238,23 @@ impl<D: Driver> Worker<D> {
             Some(error) => format!("client connection lost: {error}"),
         };
         // Where the client has not read its answers, PostgreSQL would fail to send them.
-        if !ending.reasons.has(Why::Unread) && self.has_said_goodbye(id) {
+        if !ending.reasons.has(Why::Unread) && self.tables.has_said_goodbye(id) {
             return self.finish_requests(id);
         }
         self.remove_client(id, Leaving::Lost, &reason);
     }
 
-    /// True if the client's requests wait for a server or an answer, with a Terminate behind them. PostgreSQL would
-    /// execute them before it reads the Terminate.
-    fn has_said_goodbye(&self, id: ClientId) -> bool {
-        let client = self.clients.must_get(id);
-        client.is_some_and(|client| {
-            matches!(client.phase, Phase::Ready)
-                && relay::says_goodbye(&client.session, &client.input)
-        })
-    }
-
     /// Lets the requests of a client without a connection run to their end, and drops their results. The Terminate
     /// behind them ends the client; its deadlines hold until then.
     fn finish_requests(&mut self, id: ClientId) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         // The driver has dropped the connection, and may give its key to another one.
         client.key = Key::null();
         if let Some(server) = client
             .lease
-            .and_then(|server| self.servers.must_get(server))
+            .and_then(|server| self.tables.servers.must_get(server))
         {
             // The server may have waited for the client to read.
             self.driver.go(server.key, Why::Partner);
@@ -273,7 +264,7 @@ impl<D: Driver> Worker<D> {
 
     /// Sends a client an error and ends the client: all errors but that of a cancel are fatal.
     pub(super) fn fail_client(&mut self, id: ClientId, fault: &Fault) {
-        let Some(client) = self.clients.must_get(id) else {
+        let Some(client) = self.tables.clients.must_get(id) else {
             return;
         };
         if self.global.settled().settings.global.log_pooler_errors {
@@ -295,16 +286,16 @@ impl<D: Driver> Worker<D> {
     }
 
     fn end_with(&mut self, id: ClientId, message: &[u8], reason: &str) {
-        let Some(client) = self.clients.must_get(id) else {
+        let Some(client) = self.tables.clients.must_get(id) else {
             return;
         };
         // A client that logs in has no pool yet.
-        if let Some(group) = self.groups.get_mut(client.group) {
+        if let Some(group) = self.tables.groups.get_mut(client.group) {
             group.counters.errors += 1;
         }
         let server = client
             .lease
-            .and_then(|server| self.servers.must_get(server));
+            .and_then(|server| self.tables.servers.must_get(server));
         // No error can be sent in the middle of a message or of a TLS handshake.
         let is_mid_message = server.is_some_and(|server| server.session.is_mid_message());
         if !is_mid_message && !matches!(client.phase, Phase::Securing(_)) {
@@ -317,14 +308,15 @@ impl<D: Driver> Worker<D> {
     pub(super) fn remove_client(&mut self, id: ClientId, leaving: Leaving, reason: &str) {
         self.arm_client(id, None);
         if self
+            .tables
             .clients
             .must_get(id)
             .is_some_and(|client| client.ticket.is_some())
         {
             // A client that gave up waited, too.
-            self.count_wait(id);
+            self.tables.count_wait(self.now, id);
         }
-        let Some(mut client) = self.clients.must_remove(id) else {
+        let Some(mut client) = self.tables.clients.must_remove(id) else {
             return;
         };
         self.driver.close(client.key);
@@ -347,15 +339,15 @@ impl<D: Driver> Worker<D> {
         self.stop_listening(id, &mut client);
         let ticket = client.ticket.take();
         if let Some(ticket) = ticket
-            && let Some(lane) = self.lanes.must_get_mut(client.lane)
+            && let Some(lane) = self.tables.lanes.must_get_mut(client.lane)
         {
             lane.shard.forget(ticket);
         }
         if matches!(client.phase, Phase::Ready | Phase::Welcome)
-            && let Some(group) = self.groups.must_get_mut(client.group)
+            && let Some(group) = self.tables.groups.must_get_mut(client.group)
         {
             group.clients -= 1;
-            self.count_clients(client.group);
+            self.tables.count_clients(self.now, client.group);
         }
         if let Some(server) = client.lease.take() {
             self.abandon_server(server, &client, leaving);
@@ -363,9 +355,21 @@ impl<D: Driver> Worker<D> {
         // This comes last: its connection may be the last one that a stopping worker has waited for.
         self.forget_cancel(client.held_cancel.take());
         // A client that logs in has no group yet.
-        if self.lanes.contains(client.lane) {
+        if self.tables.lanes.contains(client.lane) {
             self.pump(client.lane);
         }
         self.finish_if_drained();
+    }
+}
+
+impl Tables {
+    /// True if the client's requests wait for a server or an answer, with a Terminate behind them. PostgreSQL would
+    /// execute them before it reads the Terminate.
+    fn has_said_goodbye(&self, id: ClientId) -> bool {
+        let client = self.clients.must_get(id);
+        client.is_some_and(|client| {
+            matches!(client.phase, Phase::Ready)
+                && relay::says_goodbye(&client.session, &client.input)
+        })
     }
 }

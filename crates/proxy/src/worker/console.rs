@@ -51,7 +51,7 @@ impl<D: Driver> Worker<D> {
         let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
         self.arm_client(id, None);
         let conversation = self.global.console.open(role);
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         client.phase = Phase::Console(conversation);
@@ -64,7 +64,7 @@ impl<D: Driver> Worker<D> {
         let mut at = 0;
         loop {
             // The last message may have ended the client.
-            let Some(client) = self.clients.get(id) else {
+            let Some(client) = self.tables.clients.get(id) else {
                 return input.len();
             };
             // A client that does not read its answers gets no more of them.
@@ -89,7 +89,7 @@ impl<D: Driver> Worker<D> {
                 self.remove_client(id, Leaving::Orderly, "client close request");
                 return input.len();
             }
-            let Some(client) = self.clients.must_get_mut(id) else {
+            let Some(client) = self.tables.clients.must_get_mut(id) else {
                 return input.len();
             };
             let Phase::Console(conversation) = &mut client.phase else {
@@ -102,7 +102,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn console_step(&mut self, id: ClientId, step: Step) {
-        let Some(client) = self.clients.must_get(id) else {
+        let Some(client) = self.tables.clients.must_get(id) else {
             return;
         };
         match step {
@@ -176,7 +176,7 @@ impl<D: Driver> Worker<D> {
         id: ClientId,
         answer: impl FnOnce(&mut dyn crate::console::Conversation) -> Vec<u8>,
     ) {
-        let Some(client) = self.clients.get_mut(id) else {
+        let Some(client) = self.tables.clients.get_mut(id) else {
             return;
         };
         let Phase::Console(conversation) = &mut client.phase else {

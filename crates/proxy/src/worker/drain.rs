@@ -89,7 +89,7 @@ impl<D: Driver> Worker<D> {
             self.timers.arm(self.now.plus(limit), Timer::Drain);
         }
         if how == Shutdown::WaitForServers {
-            let ids: Vec<_> = self.clients.iter().map(|(id, _)| id).collect();
+            let ids: Vec<_> = self.tables.clients.iter().map(|(id, _)| id).collect();
             for id in ids {
                 self.close_if_idle(id);
             }
@@ -104,11 +104,12 @@ impl<D: Driver> Worker<D> {
             return;
         }
         // An earlier step, such as the end of another client in a loop, may have ended this one.
-        let Some(client) = self.clients.get(id) else {
+        let Some(client) = self.tables.clients.get(id) else {
             return;
         };
         // A client that logs in has no pool yet.
         let is_removed = self
+            .tables
             .groups
             .get(client.group)
             .is_some_and(|group| group.is_removed);
@@ -120,7 +121,7 @@ impl<D: Driver> Worker<D> {
         };
         let keeps_server = client
             .lease
-            .and_then(|server| self.servers.must_get(server));
+            .and_then(|server| self.tables.servers.must_get(server));
         // A pinned client whose server is free has nothing running either.
         let busy = match keeps_server {
             Some(server) => !server.session.is_free() || client.session.is_behind(),
@@ -134,17 +135,17 @@ impl<D: Driver> Worker<D> {
     /// Ends all clients and servers at once.
     pub(super) fn stop_now(&mut self) {
         self.ending.how = Some(Shutdown::Now);
-        let ids: Vec<_> = self.clients.iter().map(|(id, _)| id).collect();
+        let ids: Vec<_> = self.tables.clients.iter().map(|(id, _)| id).collect();
         for id in ids {
             // The end of a client also ends the connections of cancels for it.
-            if self.clients.contains(id) {
+            if self.tables.clients.contains(id) {
                 self.fail_client(id, &Fault::ShuttingDown);
             }
         }
-        let ids: Vec<_> = self.servers.iter().map(|(id, _)| id).collect();
+        let ids: Vec<_> = self.tables.servers.iter().map(|(id, _)| id).collect();
         for id in ids {
             // The pool may have closed this server because of another one.
-            if self.servers.contains(id) {
+            if self.tables.servers.contains(id) {
                 self.close_server(id, "pooler is shutting down");
             }
         }
@@ -158,7 +159,7 @@ impl<D: Driver> Worker<D> {
             return;
         }
         // Administrators on the console are not waited for.
-        let mut clients = self.clients.iter();
+        let mut clients = self.tables.clients.iter();
         if clients.any(|(_, client)| !matches!(client.phase, Phase::Console(_))) {
             return;
         }
@@ -167,6 +168,7 @@ impl<D: Driver> Worker<D> {
         }
         // A server that finishes requests of a client that left in order is waited for, too.
         let working = self
+            .tables
             .servers
             .iter()
             .any(|(_, server)| matches!(server.stage, super::slots::Stage::Cleaning));

@@ -14,7 +14,7 @@ impl<D: Driver> Worker<D> {
             Message::Arrived(arrival) => self.arrived(*arrival),
             Message::Ask { pool, from } => self.asked(&pool, from),
             Message::AskRefused { pool } => {
-                if let Some((_, id)) = self.find_lane(&pool) {
+                if let Some((_, id)) = self.tables.find_lane(&pool) {
                     self.ask_answered(id, false);
                 }
             }

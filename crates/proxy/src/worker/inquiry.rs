@@ -15,6 +15,7 @@ use super::access::Answered;
 use super::client::Leaving;
 use super::ids::{ClientId, GroupId, LaneId, ServerId};
 use super::slots::{Busy, Phase};
+use super::tables::Tables;
 use super::{Missing, Worker};
 use crate::driver::Driver;
 use crate::global::Purpose;
@@ -56,7 +57,7 @@ impl<D: Driver> Worker<D> {
             );
             return self.answered(id, question, None);
         };
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -85,11 +86,15 @@ impl<D: Driver> Worker<D> {
             return self.answered(id, question, None);
         };
         let place = self.lane_of(&pool);
-        if let Some(client) = self.clients.must_get_mut(id) {
+        if let Some(client) = self.tables.clients.must_get_mut(id) {
             (client.group, client.lane) = place;
         }
         if self.check_out(id) {
-            let server = self.clients.must_get(id).and_then(|client| client.lease);
+            let server = self
+                .tables
+                .clients
+                .must_get(id)
+                .and_then(|client| client.lease);
             if let Some(server) = server {
                 self.put_question(id, server);
             }
@@ -100,8 +105,8 @@ impl<D: Driver> Worker<D> {
     /// client is not logged in yet.
     pub(super) fn put_question(&mut self, id: ClientId, server_id: ServerId) {
         let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(id),
-            self.servers.must_get_mut(server_id),
+            self.tables.clients.must_get_mut(id),
+            self.tables.servers.must_get_mut(server_id),
         ) else {
             return;
         };
@@ -127,12 +132,12 @@ impl<D: Driver> Worker<D> {
     /// needs.
     fn put_request(&mut self, id: ClientId, server_id: ServerId) {
         let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(id),
-            self.servers.must_get_mut(server_id),
+            self.tables.clients.must_get_mut(id),
+            self.tables.servers.must_get_mut(server_id),
         ) else {
             return;
         };
-        let Some(group) = self.groups.must_get_mut(client.group) else {
+        let Some(group) = self.tables.groups.must_get_mut(client.group) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -146,7 +151,7 @@ impl<D: Driver> Worker<D> {
         let mut link = Link {
             client: &mut client.session,
             server: &mut server.session,
-            registry: &mut self.registry,
+            registry: &mut self.tables.registry,
             judge: &mut group.judge,
             proven: &group.global.proven,
             rules: group.rules,
@@ -165,7 +170,7 @@ impl<D: Driver> Worker<D> {
 
     /// True if a part of the question is not sent yet.
     fn has_request(&self, id: ClientId) -> bool {
-        let phase = self.clients.must_get(id).map(|client| &client.phase);
+        let phase = self.tables.clients.must_get(id).map(|client| &client.phase);
         let Some(Phase::Authenticating(login)) = phase else {
             self.global.broken.report(Missing::State);
             return false;
@@ -181,8 +186,8 @@ impl<D: Driver> Worker<D> {
         input: &[u8],
     ) -> usize {
         let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(id),
-            self.servers.must_get_mut(server_id),
+            self.tables.clients.must_get_mut(id),
+            self.tables.servers.must_get_mut(server_id),
         ) else {
             return input.len();
         };
@@ -209,8 +214,8 @@ impl<D: Driver> Worker<D> {
                     return replied.consumed;
                 }
                 let (Some(client), Some(server)) = (
-                    self.clients.must_get_mut(id),
-                    self.servers.must_get_mut(server_id),
+                    self.tables.clients.must_get_mut(id),
+                    self.tables.servers.must_get_mut(server_id),
                 ) else {
                     return replied.consumed;
                 };
@@ -231,7 +236,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn question_answered(&mut self, id: ClientId) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -254,7 +259,7 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a question for which no server can be had. The client is not told the reason.
     pub(super) fn inquiry_failed(&mut self, id: ClientId, why: &str) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -269,15 +274,9 @@ impl<D: Driver> Worker<D> {
         self.answered(id, inquiry.question, None);
     }
 
-    /// True if a client's login waits for a server's answer.
-    pub(super) fn is_asked_about(&self, id: ClientId) -> bool {
-        let client = self.clients.must_get(id);
-        client.is_some_and(|client| matches!(client.phase, Phase::Authenticating(_)))
-    }
-
     /// Ends a question whose server is gone.
     pub(super) fn inquiry_lost(&mut self, id: ClientId, why: &str) {
-        if let Some(client) = self.clients.must_get_mut(id) {
+        if let Some(client) = self.tables.clients.must_get_mut(id) {
             client.lease = None;
         }
         self.inquiry_failed(id, why);
@@ -294,6 +293,14 @@ impl<D: Driver> Worker<D> {
             (Question::Secret, rows) => Answered::Secret(rows),
         };
         self.learn(id, answered);
+    }
+}
+
+impl Tables {
+    /// True if a client's login waits for a server's answer.
+    pub(super) fn is_asked_about(&self, id: ClientId) -> bool {
+        let client = self.clients.must_get(id);
+        client.is_some_and(|client| matches!(client.phase, Phase::Authenticating(_)))
     }
 }
 

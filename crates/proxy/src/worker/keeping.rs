@@ -10,6 +10,7 @@ use weir_session::relay::StatePolicy;
 use super::Worker;
 use super::ids::{ClientId, LaneId, ServerId};
 use super::slots::Stage;
+use super::tables::Tables;
 use crate::driver::Driver;
 use crate::global::lock;
 
@@ -32,8 +33,8 @@ impl<D: Driver> Worker<D> {
     /// True if a client keeps its free server for now.
     pub(super) fn keeps(&mut self, id: ClientId, server_id: ServerId) -> bool {
         let (Some(client), Some(server)) = (
-            self.clients.must_get(id),
-            self.servers.must_get_mut(server_id),
+            self.tables.clients.must_get(id),
+            self.tables.servers.must_get_mut(server_id),
         ) else {
             return false;
         };
@@ -42,8 +43,8 @@ impl<D: Driver> Worker<D> {
         }
         let is_on_trial = client.session.is_on_trial();
         let (Some(group), Some(lane)) = (
-            self.groups.must_get(client.group),
-            self.lanes.must_get_mut(server.lane),
+            self.tables.groups.must_get(client.group),
+            self.tables.lanes.must_get_mut(server.lane),
         ) else {
             return false;
         };
@@ -62,10 +63,10 @@ impl<D: Driver> Worker<D> {
     /// Lets a client keep its server for a moment though others wait. False if the longest waiter was delayed by a
     /// trial already, the pool's time for trials is used up, or the pool is paused.
     fn tries(&mut self, server_id: ServerId) -> bool {
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return false;
         };
-        let Some(lane) = self.lanes.must_get(server.lane) else {
+        let Some(lane) = self.tables.lanes.must_get(server.lane) else {
             return false;
         };
         let oldest = lane.shard.oldest_waiter();
@@ -82,13 +83,58 @@ impl<D: Driver> Worker<D> {
 
     /// Takes a kept server back for a waiter, unless its client gets a trial or already needs the server again.
     pub(super) fn reclaim(&mut self, lane_id: LaneId, server_id: ServerId) {
-        let stays =
-            self.is_tried_now(server_id) && self.tries(server_id) || !self.release_kept(server_id);
-        if stays && let Some(lane) = self.lanes.must_get_mut(lane_id) {
+        let stays = self.tables.is_tried_now(server_id) && self.tries(server_id)
+            || !self.release_kept(server_id);
+        if stays && let Some(lane) = self.tables.lanes.must_get_mut(lane_id) {
             lane.shard.reclaim_refused(self.now);
         }
     }
 
+    /// Closes a kept server whose place a client of another pool needs, if its client can do without it.
+    pub(super) fn evict_kept(&mut self, server_id: ServerId) {
+        if self.release_kept(server_id)
+            && let Some(server) = self.tables.servers.must_get_mut(server_id)
+        {
+            server.doomed = Some("evicted");
+        }
+    }
+
+    /// Releases a server that its client only keeps; false if the client needs it by now.
+    pub(super) fn release_kept(&mut self, server_id: ServerId) -> bool {
+        let server = self.tables.servers.must_get(server_id);
+        if server.is_none_or(|server| server.kept == Kept::No) {
+            return false;
+        }
+        self.tables.unkeep(self.now, server_id);
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
+            return false;
+        };
+        let is_free = matches!(server.stage, Stage::Leased)
+            && server.session.is_free()
+            && !server.session.is_uncertain()
+            && self.driver.is_drained(server.key);
+        let client = server.lease.and_then(|id| self.tables.clients.must_get(id));
+        let is_willing = client.is_some_and(|client| {
+            client.session.pin().is_none()
+                && !client.session.is_sending_to_server()
+                && !client.session.is_behind()
+        });
+        if !is_free || !is_willing {
+            return false;
+        }
+        if let Some(id) = server.lease.take()
+            && let Some(client) = self.tables.clients.must_get_mut(id)
+        {
+            client.lease = None;
+            client.session.end_trial();
+        }
+        self.arm_server(server_id, None);
+        self.release_later(server_id);
+        true
+    }
+}
+
+impl Tables {
     /// True if the client of a kept server is on trial and has not used it again.
     fn is_tried_now(&self, server_id: ServerId) -> bool {
         self.servers.must_get(server_id).is_some_and(|server| {
@@ -99,17 +145,8 @@ impl<D: Driver> Worker<D> {
         })
     }
 
-    /// Closes a kept server whose place a client of another pool needs, if its client can do without it.
-    pub(super) fn evict_kept(&mut self, server_id: ServerId) {
-        if self.release_kept(server_id)
-            && let Some(server) = self.servers.must_get_mut(server_id)
-        {
-            server.doomed = Some("evicted");
-        }
-    }
-
     /// Ends the keeping of a server that is in use again, or about to go back.
-    pub(super) fn unkeep(&mut self, server_id: ServerId) {
+    pub(super) fn unkeep(&mut self, now: Moment, server_id: ServerId) {
         let Some(server) = self.servers.must_get_mut(server_id) else {
             return;
         };
@@ -118,43 +155,9 @@ impl<D: Driver> Worker<D> {
         };
         match std::mem::replace(&mut server.kept, Kept::No) {
             Kept::No => {}
-            Kept::OnTrial(since) => lock(&lane.global.group.trials).spend(self.now.since(since)),
+            Kept::OnTrial(since) => lock(&lane.global.group.trials).spend(now.since(since)),
             Kept::Unneeded => lane.shard.unkeep(server_id.into()),
         }
-    }
-
-    /// Releases a server that its client only keeps; false if the client needs it by now.
-    pub(super) fn release_kept(&mut self, server_id: ServerId) -> bool {
-        let server = self.servers.must_get(server_id);
-        if server.is_none_or(|server| server.kept == Kept::No) {
-            return false;
-        }
-        self.unkeep(server_id);
-        let Some(server) = self.servers.must_get_mut(server_id) else {
-            return false;
-        };
-        let is_free = matches!(server.stage, Stage::Leased)
-            && server.session.is_free()
-            && !server.session.is_uncertain()
-            && self.driver.is_drained(server.key);
-        let client = server.lease.and_then(|id| self.clients.must_get(id));
-        let is_willing = client.is_some_and(|client| {
-            client.session.pin().is_none()
-                && !client.session.is_sending_to_server()
-                && !client.session.is_behind()
-        });
-        if !is_free || !is_willing {
-            return false;
-        }
-        if let Some(id) = server.lease.take()
-            && let Some(client) = self.clients.must_get_mut(id)
-        {
-            client.lease = None;
-            client.session.end_trial();
-        }
-        self.arm_server(server_id, None);
-        self.release_later(server_id);
-        true
     }
 }
 

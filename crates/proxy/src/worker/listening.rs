@@ -210,7 +210,7 @@ impl<D: Driver> Worker<D> {
         let link = listener.link;
         let (is_idle, wants) = (listener.hub.is_idle(), listener.hub.wants_connection());
         if let Link::Up(server) = link
-            && let Some(server) = self.servers.must_get_mut(server)
+            && let Some(server) = self.tables.servers.must_get_mut(server)
             && !output.is_empty()
         {
             server.request_at = self.now;
@@ -235,12 +235,12 @@ impl<D: Driver> Worker<D> {
         listener.link = Link::Down;
         let pool = Arc::clone(&listener.pool);
         let (_, lane_id) = self.lane_of(&pool);
-        while let Some(lane) = self.lanes.must_get_mut(lane_id) {
+        while let Some(lane) = self.tables.lanes.must_get_mut(lane_id) {
             match lane.shard.checkout(self.now, id.into(), Want::Any) {
                 Checkout::Granted(server) => {
                     let server = ServerId::from(server);
                     let has_news = |server: &super::slots::Server| self.driver.has_news(server.key);
-                    if !self.servers.must_get(server).is_some_and(has_news) {
+                    if !self.tables.servers.must_get(server).is_some_and(has_news) {
                         self.listener_up(id, server);
                         break;
                     }
@@ -267,7 +267,7 @@ impl<D: Driver> Worker<D> {
 
     /// Gives a listener the server that it waited for.
     pub(super) fn listener_up(&mut self, id: ListenerId, server_id: ServerId) {
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return;
         };
         let Some(listener) = self.listening.listeners.get_mut(id) else {
@@ -327,10 +327,10 @@ impl<D: Driver> Worker<D> {
         match listener.link {
             Link::Down => {}
             Link::Waiting(ticket) => {
-                let Some((_, lane_id)) = self.find_lane(&listener.pool) else {
+                let Some((_, lane_id)) = self.tables.find_lane(&listener.pool) else {
                     return self.global.broken.report(Missing::Lane);
                 };
-                if let Some(lane) = self.lanes.must_get_mut(lane_id) {
+                if let Some(lane) = self.tables.lanes.must_get_mut(lane_id) {
                     lane.shard.forget(ticket);
                 }
                 self.pump(lane_id);
@@ -338,7 +338,7 @@ impl<D: Driver> Worker<D> {
             Link::Up(server_id) => {
                 self.arm_server(server_id, None);
                 let is_clean = listener.hub.give_back();
-                if let Some(server) = self.servers.must_get_mut(server_id) {
+                if let Some(server) = self.tables.servers.must_get_mut(server_id) {
                     server.stage = Stage::Leased;
                     if !is_clean {
                         server.doomed = Some("its session was changed while it listened");
@@ -413,10 +413,10 @@ impl<D: Driver> Worker<D> {
     pub(super) fn close_listener_of(&mut self, lane_id: LaneId) {
         let is_listener =
             |lane: &super::slots::Lane| lane.global.group.key.purpose == Purpose::Listener;
-        if !self.lanes.must_get(lane_id).is_some_and(is_listener) {
+        if !self.tables.lanes.must_get(lane_id).is_some_and(is_listener) {
             return;
         }
-        let found = self.servers.iter().find(|(_, server)| {
+        let found = self.tables.servers.iter().find(|(_, server)| {
             server.lane == lane_id && matches!(server.stage, Stage::Listening(_))
         });
         if let Some((server, _)) = found {

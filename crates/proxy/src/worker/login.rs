@@ -16,6 +16,7 @@ use super::ids::ClientId;
 use super::proof::log_login;
 use super::secure::Securing;
 use super::slots::{Authenticating, Busy, ClientProtection, Phase, Plan};
+use super::tables::Tables;
 use super::{Missing, Worker};
 use crate::console::{DATABASES, Role};
 use crate::driver::Driver;
@@ -30,7 +31,7 @@ impl<D: Driver> Worker<D> {
     pub(super) fn opening_input(&mut self, id: ClientId, input: &[u8]) -> usize {
         let mut at = 0;
         loop {
-            let Some(client) = self.clients.must_get_mut(id) else {
+            let Some(client) = self.tables.clients.must_get_mut(id) else {
                 return input.len();
             };
             let Phase::Opening(opening) = &mut client.phase else {
@@ -76,7 +77,7 @@ impl<D: Driver> Worker<D> {
     /// Starts a TLS handshake with a client.
     fn secure_client(&mut self, id: ClientId, is_direct: bool) {
         let settled = self.global.settled();
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let incoming = settled.transport.listener().cloned();
@@ -99,19 +100,8 @@ impl<D: Driver> Worker<D> {
         input.len()
     }
 
-    /// Notes what protects a client whose handshake is done. Its start-up packet comes next.
-    pub(super) fn client_secured(&mut self, id: ClientId, session: &Session) {
-        if let Some(client) = self.clients.must_get_mut(id) {
-            client.identity.tls = Some(ClientProtection {
-                protection: session.protection(),
-                certificate: session.peer_certificate().cloned(),
-            });
-            client.phase = Phase::Opening(Opening::inside_tls());
-        }
-    }
-
     pub(super) fn client_not_secured(&mut self, id: ClientId, reason: &str) {
-        if let Some(client) = self.clients.must_get(id)
+        if let Some(client) = self.tables.clients.must_get(id)
             && self.global.settled().settings.global.log_pooler_errors
         {
             tracing::warn!("{client} {reason}");
@@ -123,7 +113,7 @@ impl<D: Driver> Worker<D> {
     fn hello(&mut self, id: ClientId, hello: Hello) {
         let settled = self.global.settled();
         let guard = self.global.limits.clients.try_enter();
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         client.identity.user = hello.user.as_str().into();
@@ -174,7 +164,7 @@ impl<D: Driver> Worker<D> {
 
     /// Enters the client into the limits, then into its pool.
     pub(super) fn join(&mut self, id: ClientId, settings: PoolSettings, asked: Arc<Asked>) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let user = Arc::clone(&client.identity.user);
@@ -213,7 +203,7 @@ impl<D: Driver> Worker<D> {
             tracing::debug!("cancel request with an unknown key");
             return self.pass_cancel(id, pid, &key);
         };
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         client.phase = Phase::Cancelling;
@@ -239,7 +229,7 @@ impl<D: Driver> Worker<D> {
     /// Passes a cancel request to the other process of an upgrade, where its client may be. That process tells when the
     /// cancel is over.
     fn pass_cancel(&mut self, id: ClientId, pid: u32, key: &[u8]) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         client.phase = Phase::Cancelling;
@@ -251,6 +241,19 @@ impl<D: Driver> Worker<D> {
             .pass_cancel(pid, key, asker)
         {
             self.remove_client(id, Leaving::Orderly, "failed cancel request");
+        }
+    }
+}
+
+impl Tables {
+    /// Notes what protects a client whose handshake is done. Its start-up packet comes next.
+    pub(super) fn client_secured(&mut self, id: ClientId, session: &Session) {
+        if let Some(client) = self.clients.must_get_mut(id) {
+            client.identity.tls = Some(ClientProtection {
+                protection: session.protection(),
+                certificate: session.peer_certificate().cloned(),
+            });
+            client.phase = Phase::Opening(Opening::inside_tls());
         }
     }
 }

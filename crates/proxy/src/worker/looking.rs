@@ -16,6 +16,7 @@ use weir_wire::frame::{Side, frame};
 use super::Worker;
 use super::ids::ServerId;
 use super::slots::{Group, Stage, Test};
+use super::tables::Tables;
 use crate::driver::Driver;
 use crate::global::Purpose;
 
@@ -28,10 +29,10 @@ const LOOK_MAX: Duration = Duration::from_secs(15);
 impl<D: Driver> Worker<D> {
     /// Starts reading the catalogue on a server that has logged in, if no server has read it yet. True if it started.
     pub(super) fn loads_first(&mut self, server_id: ServerId) -> bool {
-        let Some(server) = self.servers.must_get(server_id) else {
+        let Some(server) = self.tables.servers.must_get(server_id) else {
             return false;
         };
-        let group = self.groups.must_get(server.group);
+        let group = self.tables.groups.must_get(server.group);
         let is_due = group
             .is_some_and(|group| group.looks.is_some() && !group.global.database_state.is_loaded());
         is_due && self.look(server_id, Test::Load { is_new: true })
@@ -40,10 +41,10 @@ impl<D: Driver> Worker<D> {
     /// Asks a free server whether the catalogue has changed, if that is due. True if it was asked.
     #[inline]
     pub(super) fn looks_again(&mut self, server_id: ServerId) -> bool {
-        let Some(server) = self.servers.must_get(server_id) else {
+        let Some(server) = self.tables.servers.must_get(server_id) else {
             return false;
         };
-        let Some(group) = self.groups.must_get(server.group) else {
+        let Some(group) = self.tables.groups.must_get(server.group) else {
             return false;
         };
         let Some(every) = group.looks else {
@@ -54,7 +55,7 @@ impl<D: Driver> Worker<D> {
 
     #[cold]
     fn look(&mut self, server_id: ServerId, test: Test) -> bool {
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return false;
         };
         let query = match test {
@@ -69,22 +70,12 @@ impl<D: Driver> Worker<D> {
         server.heard = Some(Vec::new());
         self.driver.send(server.key, &message);
         if !matches!(test, Test::Load { is_new: true })
-            && let Some(lane) = self.lanes.must_get_mut(server.lane)
+            && let Some(lane) = self.tables.lanes.must_get_mut(server.lane)
         {
             lane.shard.test_started(server_id.into());
         }
         self.arm_server(server_id, Some(LOOK_MAX));
         true
-    }
-
-    /// Collects a server's answer about the catalogue.
-    pub(super) fn hear(&mut self, server_id: ServerId, bytes: &[u8]) {
-        if let Some(server) = self.servers.must_get_mut(server_id)
-            && let Some(heard) = &mut server.heard
-            && heard.len() <= ANSWER_MAX
-        {
-            heard.extend_from_slice(bytes);
-        }
     }
 
     /// Handles a server that has not answered in time: the others are used without its answer.
@@ -96,11 +87,11 @@ impl<D: Driver> Worker<D> {
 
     /// Evaluates a server's answer. True if the server has to be asked more.
     pub(super) fn looked(&mut self, server_id: ServerId, test: Test) -> bool {
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return false;
         };
         let heard = server.heard.take().unwrap_or_default();
-        let Some(group) = self.groups.must_get(server.group) else {
+        let Some(group) = self.tables.groups.must_get(server.group) else {
             return false;
         };
         let (database, state) = (&group.global.key.database, &group.global.database_state);
@@ -124,6 +115,18 @@ impl<D: Driver> Worker<D> {
         }
         state.learn(catalogue.ok(), self.now, group.looks.unwrap_or(LOOK_MAX));
         false
+    }
+}
+
+impl Tables {
+    /// Collects a server's answer about the catalogue.
+    pub(super) fn hear(&mut self, server_id: ServerId, bytes: &[u8]) {
+        if let Some(server) = self.servers.must_get_mut(server_id)
+            && let Some(heard) = &mut server.heard
+            && heard.len() <= ANSWER_MAX
+        {
+            heard.extend_from_slice(bytes);
+        }
     }
 }
 

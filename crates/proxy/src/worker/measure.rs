@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use slotmap::SecondaryMap;
 use slotmap::secondary::Entry;
+use weir_pool::Moment;
 use weir_stats::{Blame, Counters, PoolRow, Snapshot, Times, WorkerRow};
 use weir_wire::backend::ErrorFields;
 use weir_wire::frame::HEADER_LEN;
@@ -17,6 +18,7 @@ use weir_wire::sqlstate::SqlState;
 use super::Worker;
 use super::ids::{ClientId, LaneId, ServerId};
 use super::slots::{Client, Group, Server, Stage};
+use super::tables::Tables;
 use crate::driver::Driver;
 
 /// Errors by source and SQLSTATE.
@@ -131,42 +133,14 @@ pub(super) struct Tally {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Counts the connections of each pool that has any.
-    pub(super) fn tallies(&self) -> SecondaryMap<LaneId, Tally> {
-        let mut tallies: SecondaryMap<_, Tally> = SecondaryMap::new();
-        for (id, server) in &self.servers {
-            let Some(tally) = tallies.entry(server.lane).map(Entry::or_default) else {
-                continue;
-            };
-            *match server.stage {
-                Stage::BeingCancelled => &mut tally.being_cancelled,
-                Stage::Cleaning | Stage::Testing(_) => &mut tally.tested,
-                Stage::Idle if self.is_long_idle(id, server) => &mut tally.used,
-                Stage::Idle | Stage::Moving(_) => &mut tally.idle,
-                Stage::Leased | Stage::Listening(_) => &mut tally.active,
-                _ => &mut tally.login,
-            } += 1;
-            let client = server.lease.and_then(|id| self.clients.must_get(id));
-            tally.pinned += u64::from(client.is_some_and(|client| client.session.pin().is_some()));
-            tally.leased += u64::from(client.is_some());
-        }
-        tallies
-    }
-
-    /// True if an idle server would be checked before its next use.
-    pub(super) fn is_long_idle(&self, id: ServerId, server: &Server) -> bool {
-        let lane = self.lanes.must_get(server.lane);
-        lane.is_some_and(|lane| lane.shard.is_long_idle(id.into(), self.now))
-    }
-
     /// Returns the load of this worker.
     pub(super) fn load(&self) -> WorkerRow {
         let is_subscriber = |(_, client): &(ClientId, &Client)| client.subscriber.is_some();
         WorkerRow {
             worker: self.number,
-            clients: self.clients.len() as u64,
-            servers: self.servers.len() as u64,
-            listening: self.clients.iter().filter(is_subscriber).count() as u64,
+            clients: self.tables.clients.len() as u64,
+            servers: self.tables.servers.len() as u64,
+            listening: self.tables.clients.iter().filter(is_subscriber).count() as u64,
             turns: self.turns,
             cpu_us: cpu_us(),
             messages: self.inbox.waiting() as u64,
@@ -180,24 +154,13 @@ impl<D: Driver> Worker<D> {
         if self.number == 0 {
             self.global.show_retired_rows(&mut snapshot);
         }
-        for (_, client) in &self.clients {
+        for (_, client) in &self.tables.clients {
             if let Some(tls) = &client.identity.tls {
                 let protection = tls.protection.to_string();
                 *snapshot.protected.entry(protection).or_default() += 1;
             }
         }
         snapshot
-    }
-
-    /// Counts a client's wait for a server, successful or not.
-    pub(super) fn count_wait(&mut self, id: ClientId) {
-        let Some(client) = self.clients.must_get(id) else {
-            return;
-        };
-        let waited = micros(self.now.since(client.wait_since));
-        if let Some(group) = self.groups.must_get_mut(client.group) {
-            group.times().wait.record(waited);
-        }
     }
 
     /// Counts an error that a client got.
@@ -212,10 +175,10 @@ impl<D: Driver> Worker<D> {
     /// Counts errors of a server that were passed on.
     #[cold]
     pub(super) fn count_errors(&mut self, server_id: ServerId, count: u32) {
-        let server = self.servers.must_get_mut(server_id);
+        let server = self.tables.servers.must_get_mut(server_id);
         let lane = server.as_ref().map(|server| server.lane);
         let codes = server.map_or_else(Vec::new, |server| server.session.take_errors());
-        if let Some(lane) = lane.and_then(|lane| self.lanes.must_get_mut(lane)) {
+        if let Some(lane) = lane.and_then(|lane| self.tables.lanes.must_get_mut(lane)) {
             codes.iter().for_each(|code| lane.count_refusal(*code));
         }
         self.doubt_role(server_id, &codes);
@@ -223,6 +186,47 @@ impl<D: Driver> Worker<D> {
         let all = codes.into_iter().chain(std::iter::repeat_n(None, unread));
         for code in all {
             self.count_error(Blame::Server, code);
+        }
+    }
+}
+
+impl Tables {
+    /// Counts the connections of each pool that has any.
+    pub(super) fn tallies(&self, now: Moment) -> SecondaryMap<LaneId, Tally> {
+        let mut tallies: SecondaryMap<_, Tally> = SecondaryMap::new();
+        for (id, server) in &self.servers {
+            let Some(tally) = tallies.entry(server.lane).map(Entry::or_default) else {
+                continue;
+            };
+            *match server.stage {
+                Stage::BeingCancelled => &mut tally.being_cancelled,
+                Stage::Cleaning | Stage::Testing(_) => &mut tally.tested,
+                Stage::Idle if self.is_long_idle(now, id, server) => &mut tally.used,
+                Stage::Idle | Stage::Moving(_) => &mut tally.idle,
+                Stage::Leased | Stage::Listening(_) => &mut tally.active,
+                _ => &mut tally.login,
+            } += 1;
+            let client = server.lease.and_then(|id| self.clients.must_get(id));
+            tally.pinned += u64::from(client.is_some_and(|client| client.session.pin().is_some()));
+            tally.leased += u64::from(client.is_some());
+        }
+        tallies
+    }
+
+    /// True if an idle server would be checked before its next use.
+    pub(super) fn is_long_idle(&self, now: Moment, id: ServerId, server: &Server) -> bool {
+        let lane = self.lanes.must_get(server.lane);
+        lane.is_some_and(|lane| lane.shard.is_long_idle(id.into(), now))
+    }
+
+    /// Counts a client's wait for a server, successful or not.
+    pub(super) fn count_wait(&mut self, now: Moment, id: ClientId) {
+        let Some(client) = self.clients.must_get(id) else {
+            return;
+        };
+        let waited = micros(now.since(client.wait_since));
+        if let Some(group) = self.groups.must_get_mut(client.group) {
+            group.times().wait.record(waited);
         }
     }
 }

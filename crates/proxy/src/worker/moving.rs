@@ -52,8 +52,8 @@ impl<D: Driver> Worker<D> {
             self.timers.arm(self.now.plus(limit), Timer::Drain);
         }
         let moves = self.move_some(usize::MAX);
-        let stay = self.clients.len() - moves;
-        let with_tls = self.clients.iter();
+        let stay = self.tables.clients.len() - moves;
+        let with_tls = self.tables.clients.iter();
         let with_tls = with_tls.filter(|(_, client)| client.identity.tls.is_some());
         tracing::info!(
             "worker {}: {stay} clients stay with this process until they are idle; {} of them use TLS and stay until they leave",
@@ -70,7 +70,7 @@ impl<D: Driver> Worker<D> {
 
     /// Begins to move up to `max` of the clients that can move now. Returns their number.
     fn move_some(&mut self, max: usize) -> usize {
-        let ids: Vec<_> = self.clients.iter().map(|(id, _)| id).collect();
+        let ids: Vec<_> = self.tables.clients.iter().map(|(id, _)| id).collect();
         let mut moves = 0;
         for id in ids {
             if moves < max && self.move_if_idle(id) {
@@ -79,7 +79,7 @@ impl<D: Driver> Worker<D> {
         }
         self.close_spare_servers();
         self.global.succession.neighbour.tell();
-        if !self.clients.is_empty() && !self.ending.is_over() {
+        if !self.tables.clients.is_empty() && !self.ending.is_over() {
             self.timers.arm(self.now.plus(AGAIN), Timer::Moving);
         }
         moves
@@ -88,18 +88,19 @@ impl<D: Driver> Worker<D> {
     /// Closes idle servers as soon as no client waits for one, to make room for the next process's servers.
     fn close_spare_servers(&mut self) {
         if self
+            .tables
             .clients
             .iter()
             .any(|(_, client)| client.ticket.is_some())
         {
             return;
         }
-        let idle = self.servers.iter();
+        let idle = self.tables.servers.iter();
         let idle = idle.filter(|(_, server)| matches!(server.stage, Stage::Idle));
         let ids: Vec<_> = idle.map(|(id, _)| id).collect();
         for id in ids {
             // The pool may have closed this server because of another one.
-            if let Some(server) = self.servers.get(id) {
+            if let Some(server) = self.tables.servers.get(id) {
                 let lane = server.lane;
                 self.close_server(id, "moved to the next process");
                 self.pump(lane);
@@ -117,6 +118,7 @@ impl<D: Driver> Worker<D> {
         // A session that is too large never moves.
         let fits = moved.is_some_and(|moved| LinkMessage::Client(Box::new(moved)).fits());
         let client = self
+            .tables
             .clients
             .get(id)
             .filter(|client| fits && !client.key.is_null());
@@ -130,7 +132,7 @@ impl<D: Driver> Worker<D> {
     /// Sends a client that is out of the driver to the next process. A client that is not idle any more, or that the
     /// link does not take, goes on here.
     pub(super) fn client_detached(&mut self, id: ClientId, stream: Stream) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         client.key = Key::null();
@@ -141,7 +143,7 @@ impl<D: Driver> Worker<D> {
         }
         match self.driver.add(stream, Owner::Client(id)) {
             Ok(key) => {
-                if let Some(client) = self.clients.must_get_mut(id) {
+                if let Some(client) = self.tables.clients.must_get_mut(id) {
                     client.key = key;
                 }
             }
@@ -179,7 +181,7 @@ impl<D: Driver> Worker<D> {
     fn portrait(&mut self, id: ClientId) -> Option<Moved> {
         let place = self.place_of(id);
         // An earlier step, such as the end of another client in a loop, may have ended this one.
-        let client = self.clients.get_mut(id)?;
+        let client = self.tables.clients.get_mut(id)?;
         let is_idle = matches!(client.phase, Phase::Ready)
             && client.lease.is_none()
             && client.ticket.is_none()
@@ -193,7 +195,7 @@ impl<D: Driver> Worker<D> {
         if !is_idle {
             return None;
         }
-        let group = self.groups.must_get(client.group)?;
+        let group = self.tables.groups.must_get(client.group)?;
         let identity = &client.identity;
         let cancel_key = self.global.cancel_key(identity.cancel_pid, place)?;
         Some(Moved {
@@ -231,7 +233,7 @@ impl<D: Driver> Worker<D> {
             remote_pid: moved.remote_pid,
             remote_uid: moved.remote_uid,
         });
-        let Some(id) = added.filter(|id| self.clients.contains(*id)) else {
+        let Some(id) = added.filter(|id| self.tables.clients.contains(*id)) else {
             return;
         };
         let sent_us = moved.sent_us;
@@ -270,8 +272,8 @@ impl<D: Driver> Worker<D> {
         leave_proofs(&pool.group, &moved.proofs);
         let ((group_id, lane_id), place) = (self.lane_of(&pool), self.place_of(id));
         let (Some(client), Some(group)) = (
-            self.clients.must_get_mut(id),
-            self.groups.must_get_mut(group_id),
+            self.tables.clients.must_get_mut(id),
+            self.tables.groups.must_get_mut(group_id),
         ) else {
             return Ok(());
         };
@@ -279,7 +281,11 @@ impl<D: Driver> Worker<D> {
         guards.client = Some(everybody);
         guards.database = Some(in_database);
         guards.user = Some(of_user);
-        client.session = Session::import(&moved.session, &mut self.registry, &pool.group.proven);
+        client.session = Session::import(
+            &moved.session,
+            &mut self.tables.registry,
+            &pool.group.proven,
+        );
         client.session.set_number(client.id);
         share_reported(&mut client.session, &mut group.reported);
         identify(client, moved, self.now);
@@ -291,7 +297,7 @@ impl<D: Driver> Worker<D> {
             client.identity.cancel_pid = moved.cancel_pid;
         }
         self.arm_client(id, timer);
-        self.count_clients(group_id);
+        self.tables.count_clients(self.now, group_id);
         self.arm_sizing(lane_id);
         self.pump(lane_id);
         Ok(())

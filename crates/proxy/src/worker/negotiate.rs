@@ -19,6 +19,7 @@ use super::cancel::Carrying;
 use super::ids::{CancellerId, ServerId};
 use super::secure::Securing;
 use super::slots::{Address, Stage};
+use super::tables::Tables;
 use super::{Missing, Worker};
 use crate::driver::Driver;
 use crate::global::LastError;
@@ -70,12 +71,12 @@ impl<D: Driver> Worker<D> {
 
     /// Starts TLS or the login on a server connection that has been made.
     pub(super) fn server_connected(&mut self, id: ServerId) {
-        if let Some(server) = self.servers.must_get_mut(id) {
+        if let Some(server) = self.tables.servers.must_get_mut(id) {
             let port = server.facts.target.endpoint().port;
             server.facts.local = self.driver.local(server.key, port);
         }
         if self.global.settled().settings.global.log_connections {
-            self.log_connection(id);
+            self.tables.log_connection(id);
         }
         match self.outgoing(id) {
             Err(NoSuchSettings) => {
@@ -84,7 +85,7 @@ impl<D: Driver> Worker<D> {
             Ok(None) => self.begin_login(id),
             Ok(Some(outgoing)) if outgoing.is_direct() => self.secure_server(id, outgoing),
             Ok(Some(outgoing)) => {
-                let Some(server) = self.servers.must_get_mut(id) else {
+                let Some(server) = self.tables.servers.must_get_mut(id) else {
                     return;
                 };
                 server.stage = Stage::Negotiating(outgoing);
@@ -93,23 +94,14 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Writes PgBouncer's line for a new connection; the line names the local address if there is one.
-    fn log_connection(&self, id: ServerId) {
-        let name = self.server_name(id);
-        let local = self.servers.must_get(id).map(|server| &server.facts.local);
-        match local.filter(|local| !local.address.is_empty() && local.address != "unix") {
-            Some(local) => {
-                let from = Address(local, 0);
-                tracing::info!("{name} new connection to server (from {from})");
-            }
-            None => tracing::info!("{name} new connection to server"),
-        }
-    }
-
     /// Returns the TLS settings of the pool for this connection. Sockets of this machine need none.
     fn outgoing(&self, id: ServerId) -> Result<Option<Arc<Outgoing>>, NoSuchSettings> {
-        let server = self.servers.must_get(id).ok_or(NoSuchSettings)?;
-        let group = self.groups.must_get(server.group).ok_or(NoSuchSettings)?;
+        let server = self.tables.servers.must_get(id).ok_or(NoSuchSettings)?;
+        let group = self
+            .tables
+            .groups
+            .must_get(server.group)
+            .ok_or(NoSuchSettings)?;
         match server.facts.target {
             Target::Tcp(..) => self.global.settled().outgoing(&group.settings.tls),
             Target::Unix(..) | Target::Abstract(..) => Ok(None),
@@ -118,7 +110,7 @@ impl<D: Driver> Worker<D> {
 
     /// Handles a server's answer to the request for TLS.
     pub(super) fn negotiation_input(&mut self, id: ServerId, input: &[u8]) -> usize {
-        let Some(server) = self.servers.must_get_mut(id) else {
+        let Some(server) = self.tables.servers.must_get_mut(id) else {
             return input.len();
         };
         let Stage::Negotiating(outgoing) = &server.stage else {
@@ -138,7 +130,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn secure_server(&mut self, id: ServerId, outgoing: Arc<Outgoing>) {
-        let Some(server) = self.servers.must_get_mut(id) else {
+        let Some(server) = self.tables.servers.must_get_mut(id) else {
             return;
         };
         match handshake(&outgoing, &server.facts.target) {
@@ -149,20 +141,6 @@ impl<D: Driver> Worker<D> {
             }
             Err(fault) => self.server_not_secured(id, &format!("TLS handshake failed: {fault}")),
         }
-    }
-
-    /// Notes what protects a server whose handshake is done.
-    pub(super) fn server_secured(&mut self, id: ServerId, session: &Session) {
-        let Some(server) = self.servers.must_get_mut(id) else {
-            return;
-        };
-        server.facts.tls = server.outgoing.take().map(|outgoing| Secured {
-            outgoing,
-            protection: session.protection(),
-        });
-        server.end_point = session
-            .peer_certificate()
-            .and_then(|certificate| end_point(certificate));
     }
 
     pub(super) fn server_not_secured(&mut self, id: ServerId, reason: &str) {
@@ -177,7 +155,7 @@ impl<D: Driver> Worker<D> {
 
     /// Starts TLS or sends the cancel on a connection that has been made for it.
     pub(super) fn cancel_connected(&mut self, id: CancellerId) {
-        let Some(canceller) = self.cancellers.must_get_mut(id) else {
+        let Some(canceller) = self.tables.cancellers.must_get_mut(id) else {
             return;
         };
         match canceller.tls.clone() {
@@ -192,7 +170,7 @@ impl<D: Driver> Worker<D> {
 
     /// Handles bytes on a cancel's connection. They matter only before the cancel is sent.
     pub(super) fn cancel_received(&mut self, id: CancellerId, input: &[u8]) {
-        let Some(canceller) = self.cancellers.must_get_mut(id) else {
+        let Some(canceller) = self.tables.cancellers.must_get_mut(id) else {
             return;
         };
         let asker = Asker::Cancel(id);
@@ -217,7 +195,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn secure_cancel(&mut self, id: CancellerId, outgoing: &Outgoing) {
-        let Some(canceller) = self.cancellers.must_get_mut(id) else {
+        let Some(canceller) = self.tables.cancellers.must_get_mut(id) else {
             return;
         };
         match handshake(outgoing, &canceller.target) {
@@ -230,5 +208,34 @@ impl<D: Driver> Worker<D> {
                 self.cancel_over(id, false);
             }
         }
+    }
+}
+
+impl Tables {
+    /// Writes PgBouncer's line for a new connection; the line names the local address if there is one.
+    fn log_connection(&self, id: ServerId) {
+        let name = self.server_name(id);
+        let local = self.servers.must_get(id).map(|server| &server.facts.local);
+        match local.filter(|local| !local.address.is_empty() && local.address != "unix") {
+            Some(local) => {
+                let from = Address(local, 0);
+                tracing::info!("{name} new connection to server (from {from})");
+            }
+            None => tracing::info!("{name} new connection to server"),
+        }
+    }
+
+    /// Notes what protects a server whose handshake is done.
+    pub(super) fn server_secured(&mut self, id: ServerId, session: &Session) {
+        let Some(server) = self.servers.must_get_mut(id) else {
+            return;
+        };
+        server.facts.tls = server.outgoing.take().map(|outgoing| Secured {
+            outgoing,
+            protection: session.protection(),
+        });
+        server.end_point = session
+            .peer_certificate()
+            .and_then(|certificate| end_point(certificate));
     }
 }

@@ -12,6 +12,7 @@ use weir_session::fault::Fault;
 
 use super::Worker;
 use super::ids::{ClientId, LaneId, ServerId};
+use super::tables::Tables;
 use super::timers::Timer;
 use crate::console::Command;
 use crate::driver::Driver;
@@ -285,7 +286,7 @@ impl<D: Driver> Worker<D> {
         match task {
             Task::Kill(name) => self.kill(name.as_deref()),
             Task::KillClient(id) => {
-                let mut clients = self.clients.iter();
+                let mut clients = self.tables.clients.iter();
                 let found = clients.find(|(_, client)| client.id == *id);
                 let Some((id, _)) = found else {
                     return false;
@@ -294,7 +295,7 @@ impl<D: Driver> Worker<D> {
             }
             Task::Recycle(name) => self.recycle(name.as_deref()),
             Task::Settle => {
-                for id in self.lanes_of(None) {
+                for id in self.tables.lanes_of(None) {
                     self.settle_pause(id);
                 }
                 self.settle_suspension();
@@ -303,18 +304,9 @@ impl<D: Driver> Worker<D> {
         true
     }
 
-    /// Returns the lanes of a database, or all.
-    fn lanes_of(&self, database: Option<&str>) -> Vec<LaneId> {
-        let lanes = self.lanes.iter();
-        let lanes = lanes.filter(|(_, lane)| {
-            database.is_none_or(|database| *lane.global.group.key.database == *database)
-        });
-        lanes.map(|(id, _)| id).collect()
-    }
-
     /// Applies the pause of a pool, or its end.
     fn settle_pause(&mut self, id: LaneId) {
-        let Some(lane) = self.lanes.must_get_mut(id) else {
+        let Some(lane) = self.tables.lanes.must_get_mut(id) else {
             return;
         };
         let is_paused = lane.global.shared.is_paused();
@@ -326,26 +318,26 @@ impl<D: Driver> Worker<D> {
     }
 
     fn kill(&mut self, database: Option<&str>) {
-        for id in self.lanes_of(database) {
-            let clients = self.clients.iter();
+        for id in self.tables.lanes_of(database) {
+            let clients = self.tables.clients.iter();
             let clients: Vec<_> = clients
                 .filter(|(_, client)| client.lane == id)
                 .map(|(id, _)| id)
                 .collect();
             for client in clients {
                 // The end of a client also ends the connections of its cancels.
-                if self.clients.contains(client) {
+                if self.tables.clients.contains(client) {
                     self.fail_client(client, &Fault::DatabaseRemoved);
                 }
             }
-            let servers = self.servers.iter();
+            let servers = self.tables.servers.iter();
             let servers: Vec<_> = servers
                 .filter(|(_, server)| server.lane == id)
                 .map(|(id, _)| id)
                 .collect();
             for server in servers {
                 // The pool may have closed this server because of another one.
-                if self.servers.contains(server) {
+                if self.tables.servers.contains(server) {
                     self.close_server(server, "admin forced disconnect");
                 }
             }
@@ -354,8 +346,8 @@ impl<D: Driver> Worker<D> {
     }
 
     fn recycle(&mut self, database: Option<&str>) {
-        for id in self.lanes_of(database) {
-            if let Some(lane) = self.lanes.must_get_mut(id) {
+        for id in self.tables.lanes_of(database) {
+            if let Some(lane) = self.tables.lanes.must_get_mut(id) {
                 crate::global::lock(&lane.global.group.welcomes).clear();
                 lane.shard.recycle(self.now);
             }
@@ -391,13 +383,13 @@ impl<D: Driver> Worker<D> {
         let (clients, servers) = self.unsent();
         if self.has_timed_out(since) {
             for client in clients {
-                if self.clients.contains(client) {
+                if self.tables.clients.contains(client) {
                     self.fail_client(client, &Fault::SuspendTimeout);
                 }
             }
             for server in servers {
                 // The server may have been closed with its client.
-                if self.servers.contains(server) {
+                if self.tables.servers.contains(server) {
                     self.close_server(server, "suspend_timeout");
                 }
             }
@@ -419,14 +411,25 @@ impl<D: Driver> Worker<D> {
 
     /// Returns the clients and servers with unsent bytes.
     fn unsent(&self) -> (Vec<ClientId>, Vec<ServerId>) {
-        let clients = self.clients.iter();
+        let clients = self.tables.clients.iter();
         let clients = clients.filter(|(_, client)| self.driver.unsent(client.key) > 0);
-        let servers = self.servers.iter();
+        let servers = self.tables.servers.iter();
         let servers = servers.filter(|(_, server)| self.driver.unsent(server.key) > 0);
         (
             clients.map(|(id, _)| id).collect(),
             servers.map(|(id, _)| id).collect(),
         )
+    }
+}
+
+impl Tables {
+    /// Returns the lanes of a database, or all.
+    fn lanes_of(&self, database: Option<&str>) -> Vec<LaneId> {
+        let lanes = self.lanes.iter();
+        let lanes = lanes.filter(|(_, lane)| {
+            database.is_none_or(|database| *lane.global.group.key.database == *database)
+        });
+        lanes.map(|(id, _)| id).collect()
     }
 }
 

@@ -40,7 +40,7 @@ impl<D: Driver> Worker<D> {
 
     /// Forwards a cancel request. The requester gets no answer.
     pub(super) fn forward_cancel(&mut self, id: ClientId, peer_id: u32, pid: u32, key: &[u8]) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         client.phase = Phase::Cancelling;

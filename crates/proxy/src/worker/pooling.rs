@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_config::{PoolMode, PoolSettings, Settings, StateCheck};
-use weir_pool::{Action, Scope, Shard, Transfer, WaitError};
+use weir_pool::{Action, Moment, Scope, Shard, Transfer, WaitError};
 use weir_session::fault::Fault;
 use weir_session::relay::Rules;
 use weir_wire::encode::{ErrorReport, Severity};
@@ -16,6 +16,7 @@ use super::ids::{ClientId, GroupId, LaneId, ServerId, Waiter};
 use super::looking;
 use super::slots::{Departure, Group, Lane, Server, Stage};
 use super::state;
+use super::tables::Tables;
 use super::{Missing, Worker};
 use crate::driver::{Driver, Owner};
 use crate::global::{GlobalGroup, GlobalPool, Purpose, finds_size, lock};
@@ -29,7 +30,7 @@ const DETACH_MAX: Duration = Duration::from_secs(5);
 impl<D: Driver> Worker<D> {
     /// Returns this worker's lane of a pool; creates it, and the group, for the first client.
     pub(super) fn lane_of(&mut self, global: &Arc<GlobalPool>) -> (GroupId, LaneId) {
-        if let Some(found) = self.find_lane(global) {
+        if let Some(found) = self.tables.find_lane(global) {
             return found;
         }
         let group_id = self.group_of(&global.group);
@@ -45,8 +46,8 @@ impl<D: Driver> Worker<D> {
             tick: None,
         };
         lane.settle_sizing(self.number);
-        let id = self.lanes.insert(lane);
-        if let Some(group) = self.groups.must_get_mut(group_id) {
+        let id = self.tables.lanes.insert(lane);
+        if let Some(group) = self.tables.groups.must_get_mut(group_id) {
             group.lanes.push(id);
         }
         (group_id, id)
@@ -54,7 +55,7 @@ impl<D: Driver> Worker<D> {
 
     /// Returns this worker's part of a group; creates it without a lane.
     fn group_of(&mut self, global: &Arc<GlobalGroup>) -> GroupId {
-        if let Some(id) = self.group_index.get(&global.key) {
+        if let Some(id) = self.tables.group_index.get(&global.key) {
             return *id;
         }
         let settled = self.global.settled();
@@ -84,26 +85,15 @@ impl<D: Driver> Worker<D> {
         };
         self.has_checks |= group.checks != StateCheck::Off;
         global.workers.fetch_add(1, Ordering::Relaxed);
-        let id = self.groups.insert(group);
-        self.group_index.insert(global.key.clone(), id);
+        let id = self.tables.groups.insert(group);
+        self.tables.group_index.insert(global.key.clone(), id);
         id
-    }
-
-    /// Tells all lanes of a group how many clients it has here.
-    pub(super) fn count_clients(&mut self, group_id: GroupId) {
-        let Some(group) = self.groups.must_get(group_id) else {
-            return;
-        };
-        for id in &group.lanes {
-            if let Some(lane) = self.lanes.must_get_mut(*id) {
-                lane.shard.clients(self.now, group.clients);
-            }
-        }
     }
 
     /// Carries out the actions of a shard; call it after each command to the shard.
     pub(super) fn pump(&mut self, id: LaneId) {
         while let Some(action) = self
+            .tables
             .lanes
             .must_get_mut(id)
             .and_then(|lane| lane.shard.poll(self.now))
@@ -114,7 +104,7 @@ impl<D: Driver> Worker<D> {
                     server,
                     check,
                 } => {
-                    let waiter = self.waiter(id, client);
+                    let waiter = self.tables.waiter(id, client);
                     match check {
                         true => self.check_before_use(waiter, server.into()),
                         false => self.start_idle(waiter, server.into()),
@@ -126,11 +116,11 @@ impl<D: Driver> Worker<D> {
                 }
                 Action::Ask { lane: worker } => self.ask(id, worker),
                 Action::Fail { client, error } => {
-                    let waiter = self.waiter(id, client);
+                    let waiter = self.tables.waiter(id, client);
                     self.wait_failed(waiter, error);
                 }
                 Action::Notify { client } => {
-                    let waiter = self.waiter(id, client);
+                    let waiter = self.tables.waiter(id, client);
                     self.notify_waiter(waiter);
                 }
                 Action::Evict { scope } => self.evict(id, scope),
@@ -141,18 +131,9 @@ impl<D: Driver> Worker<D> {
         self.arm_lane(id);
     }
 
-    /// Reads the number of a waiter of this pool.
-    pub(super) fn waiter(&self, lane_id: LaneId, number: weir_pool::ClientId) -> Waiter {
-        let is_listener = |lane: &Lane| lane.global.group.key.purpose == Purpose::Listener;
-        Waiter::new(
-            number,
-            self.lanes.must_get(lane_id).is_some_and(is_listener),
-        )
-    }
-
     /// Arms the timer for the shard's next tick.
     pub(super) fn arm_lane(&mut self, id: LaneId) {
-        let Some(lane) = self.lanes.must_get_mut(id) else {
+        let Some(lane) = self.tables.lanes.must_get_mut(id) else {
             return;
         };
         let Some(next) = lane.shard.next_tick() else {
@@ -170,13 +151,14 @@ impl<D: Driver> Worker<D> {
     /// Makes shards with waiters try again, after a place was released on any worker.
     pub(super) fn retry_lanes(&mut self) {
         let waiting: Vec<_> = self
+            .tables
             .lanes
             .iter()
             .filter(|(_, lane)| lane.shard.waiting() > 0)
             .map(|(id, _)| id)
             .collect();
         for id in waiting {
-            if let Some(lane) = self.lanes.must_get_mut(id) {
+            if let Some(lane) = self.tables.lanes.must_get_mut(id) {
                 lane.shard.retry(self.now);
             }
             self.pump(id);
@@ -186,7 +168,7 @@ impl<D: Driver> Worker<D> {
     // --- between workers ---
 
     fn ask(&mut self, id: LaneId, worker: usize) {
-        let Some(lane) = self.lanes.must_get(id) else {
+        let Some(lane) = self.tables.lanes.must_get(id) else {
             return;
         };
         let message = Message::Ask {
@@ -199,7 +181,7 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(super) fn ask_answered(&mut self, id: LaneId, got: bool) {
-        if let Some(lane) = self.lanes.must_get_mut(id) {
+        if let Some(lane) = self.tables.lanes.must_get_mut(id) {
             lane.shard.ask_answered(self.now, got);
         }
         self.pump(id);
@@ -207,8 +189,8 @@ impl<D: Driver> Worker<D> {
 
     /// Answers another worker, whose waiter could use an idle server of this one.
     pub(super) fn asked(&mut self, pool: &Arc<GlobalPool>, from: usize) {
-        let id = self.find_lane(pool).map(|(_, id)| id);
-        let lane = id.and_then(|id| self.lanes.must_get_mut(id));
+        let id = self.tables.find_lane(pool).map(|(_, id)| id);
+        let lane = id.and_then(|id| self.tables.lanes.must_get_mut(id));
         let server = lane.and_then(|lane| lane.shard.asked(self.now, from));
         if server.is_none()
             && let Some(id) = id
@@ -231,26 +213,15 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Returns this worker's lane of a pool, and its group.
-    pub(super) fn find_lane(&self, pool: &GlobalPool) -> Option<(GroupId, LaneId)> {
-        let group = *self.group_index.get(&pool.group.key)?;
-        let mut lanes = self.groups.must_get(group)?.lanes.iter().copied();
-        let is_it = |id: &LaneId| {
-            let lane = self.lanes.must_get(*id);
-            lane.is_some_and(|lane| std::ptr::eq(&raw const *lane.global, pool))
-        };
-        Some((group, lanes.find(is_it)?))
-    }
-
     /// Sends a free server to another worker, as soon as the driver gives its connection back.
     pub(super) fn hand_over(&mut self, server_id: ServerId, worker: usize, asked: bool) {
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return;
         };
         if !server.input.is_empty() || !server.session.is_free() {
             return self.close_server(server_id, "cannot be handed over");
         }
-        let Some(lane) = self.lanes.must_get_mut(server.lane) else {
+        let Some(lane) = self.tables.lanes.must_get_mut(server.lane) else {
             return;
         };
         let Some(transfer) = lane.shard.detach(server_id.into()) else {
@@ -269,7 +240,7 @@ impl<D: Driver> Worker<D> {
     /// Sends a server that is out of the driver to its new worker.
     pub(super) fn server_detached(&mut self, server_id: ServerId, stream: Stream) {
         self.arm_server(server_id, None);
-        let Some(server) = self.servers.must_remove(server_id) else {
+        let Some(server) = self.tables.servers.must_remove(server_id) else {
             return;
         };
         let lane_id = server.lane;
@@ -287,7 +258,7 @@ impl<D: Driver> Worker<D> {
             asked,
             transfer,
         } = *departure;
-        let Some(lane) = self.lanes.must_get(lane_id) else {
+        let Some(lane) = self.tables.lanes.must_get(lane_id) else {
             return;
         };
         let moved = Box::new(MovedServer {
@@ -304,7 +275,7 @@ impl<D: Driver> Worker<D> {
         };
         let lost = self.post(worker, message).err();
         if let (Some(Message::Transfer { transfer, .. }), Some(lane)) =
-            (lost, self.lanes.must_get_mut(lane_id))
+            (lost, self.tables.lanes.must_get_mut(lane_id))
         {
             lane.shard.lost(self.now, *transfer);
         }
@@ -325,21 +296,21 @@ impl<D: Driver> Worker<D> {
             mut session,
             facts,
         } = moved;
-        self.share_reported(group_id, &mut session);
+        self.tables.share_reported(group_id, &mut session);
         let now = self.now;
-        let added = self.servers.try_insert(|id| {
+        let added = self.tables.servers.try_insert(|id| {
             let added = self.driver.add(stream, Owner::Server(id));
             added.map(|key| Server::new(key, (group_id, lane_id), session, facts, now))
         });
         match added {
             Ok(server_id) => {
-                if let Some(lane) = self.lanes.must_get_mut(lane_id) {
+                if let Some(lane) = self.tables.lanes.must_get_mut(lane_id) {
                     let verdict = lane.shard.adopt(self.now, server_id.into(), transfer);
                     self.place(server_id, verdict);
                 }
             }
             Err(_) => {
-                if let Some(lane) = self.lanes.must_get_mut(lane_id) {
+                if let Some(lane) = self.tables.lanes.must_get_mut(lane_id) {
                     lane.shard.lost(self.now, transfer);
                 }
             }
@@ -353,7 +324,7 @@ impl<D: Driver> Worker<D> {
     /// Makes room in a full limit of the database or user: closes the server that was idle longest in another of its
     /// pools.
     fn evict(&mut self, id: LaneId, scope: Scope) {
-        let Some(lane) = self.lanes.must_get(id) else {
+        let Some(lane) = self.tables.lanes.must_get(id) else {
             return;
         };
         let pool = Arc::clone(&lane.global);
@@ -389,14 +360,14 @@ impl<D: Driver> Worker<D> {
             true => shard.coldest_idle(),
             false => shard.coldest_kept(),
         };
-        let others = self.lanes.iter().filter(|(_, other)| fits(other));
+        let others = self.tables.lanes.iter().filter(|(_, other)| fits(other));
         let found = others
             .filter_map(|(id, other)| coldest(&other.shard).map(|found| (id, found)))
             .min_by_key(|(_, (_, since))| *since);
         let Some((id, (server, _))) = found else {
             return false;
         };
-        if idle && let Some(lane) = self.lanes.must_get_mut(id) {
+        if idle && let Some(lane) = self.tables.lanes.must_get_mut(id) {
             lane.shard.evict(self.now, server);
             self.pump(id);
         } else {
@@ -413,15 +384,16 @@ impl<D: Driver> Worker<D> {
             Waiter::Listener(listener) => return self.listener_not_served(listener, error),
         };
         if self
+            .tables
             .clients
             .must_get_mut(id)
             .is_some_and(|client| client.ticket.take().is_some())
         {
-            self.count_wait(id);
+            self.tables.count_wait(self.now, id);
         }
         if error == WaitError::Timeout {
-            let client = self.clients.must_get(id);
-            let lane = client.and_then(|client| self.lanes.must_get_mut(client.lane));
+            let client = self.tables.clients.must_get(id);
+            let lane = client.and_then(|client| self.tables.lanes.must_get_mut(client.lane));
             if let Some(lane) = lane {
                 lane.count_queue_timeout();
             }
@@ -429,26 +401,18 @@ impl<D: Driver> Worker<D> {
         match error {
             WaitError::ServerDown => self.fail_for_server(id),
             _ => {
-                let fault = self.late(id);
+                let fault = self.tables.late(self.now, id);
                 self.fail_client(id, &fault);
             }
         }
     }
 
-    fn late(&self, id: ClientId) -> Fault {
-        let client = self.clients.must_get(id);
-        let lane = client.and_then(|client| Some((client, self.lanes.must_get(client.lane)?)));
-        lane.map_or(Fault::QueryWaitTimeout, |(client, lane)| {
-            lane.global.late(client.wait_since, self.now)
-        })
-    }
-
     /// Ends a client that cannot get a server. The error is the server's own if the server sent one.
     pub(super) fn fail_for_server(&mut self, id: ClientId) {
-        let Some(client) = self.clients.must_get(id) else {
+        let Some(client) = self.tables.clients.must_get(id) else {
             return;
         };
-        let Some(lane) = self.lanes.must_get(client.lane) else {
+        let Some(lane) = self.tables.lanes.must_get(client.lane) else {
             return;
         };
         let last = lock(&lane.global.last_error).clone();
@@ -476,7 +440,7 @@ impl<D: Driver> Worker<D> {
         let Waiter::Client(client) = waiter else {
             return;
         };
-        let Some(client) = self.clients.must_get(client) else {
+        let Some(client) = self.tables.clients.must_get(client) else {
             return;
         };
         let mut message = Vec::new();
@@ -497,13 +461,18 @@ impl<D: Driver> Worker<D> {
         let settled = self.global.settled();
         let global = &settled.settings.global;
         let mut unused = Vec::new();
-        for (id, group) in &mut self.groups {
+        for (id, group) in &mut self.tables.groups {
             let auto = global
                 .autodb_idle_timeout
                 .filter(|_| group.settings.is_auto);
-            let is_moving = || self.servers.iter().any(|(_, server)| server.group == id);
+            let is_moving = || {
+                self.tables
+                    .servers
+                    .iter()
+                    .any(|(_, server)| server.group == id)
+            };
             let is_lane_used = |id: &LaneId| {
-                let lane = self.lanes.must_get(*id);
+                let lane = self.tables.lanes.must_get(*id);
                 lane.is_some_and(|lane| lane.shard.servers() > 0 || lane.shard.waiting() > 0)
             };
             let used = group.clients > 0 || group.lanes.iter().any(is_lane_used);
@@ -527,11 +496,11 @@ impl<D: Driver> Worker<D> {
             }
         }
         for (id, reason, age) in unused {
-            let Some(mut group) = self.groups.must_remove(id) else {
+            let Some(mut group) = self.tables.groups.must_remove(id) else {
                 continue;
             };
             for lane_id in std::mem::take(&mut group.lanes) {
-                let lane = self.lanes.must_remove(lane_id);
+                let lane = self.tables.lanes.must_remove(lane_id);
                 if let Some(tick) = lane.and_then(|lane| lane.tick) {
                     self.timers
                         .disarm(tick, super::timers::Timer::Lane(lane_id));
@@ -548,8 +517,50 @@ impl<D: Driver> Worker<D> {
                 );
             }
             lock(&global.retired).add(&mut group);
-            self.group_index.remove(&global.key);
+            self.tables.group_index.remove(&global.key);
         }
+    }
+}
+
+impl Tables {
+    /// Tells all lanes of a group how many clients it has here.
+    pub(super) fn count_clients(&mut self, now: Moment, group_id: GroupId) {
+        let Some(group) = self.groups.must_get(group_id) else {
+            return;
+        };
+        for id in &group.lanes {
+            if let Some(lane) = self.lanes.must_get_mut(*id) {
+                lane.shard.clients(now, group.clients);
+            }
+        }
+    }
+
+    /// Reads the number of a waiter of this pool.
+    pub(super) fn waiter(&self, lane_id: LaneId, number: weir_pool::ClientId) -> Waiter {
+        let is_listener = |lane: &Lane| lane.global.group.key.purpose == Purpose::Listener;
+        Waiter::new(
+            number,
+            self.lanes.must_get(lane_id).is_some_and(is_listener),
+        )
+    }
+
+    /// Returns this worker's lane of a pool, and its group.
+    pub(super) fn find_lane(&self, pool: &GlobalPool) -> Option<(GroupId, LaneId)> {
+        let group = *self.group_index.get(&pool.group.key)?;
+        let mut lanes = self.groups.must_get(group)?.lanes.iter().copied();
+        let is_it = |id: &LaneId| {
+            let lane = self.lanes.must_get(*id);
+            lane.is_some_and(|lane| std::ptr::eq(&raw const *lane.global, pool))
+        };
+        Some((group, lanes.find(is_it)?))
+    }
+
+    fn late(&self, now: Moment, id: ClientId) -> Fault {
+        let client = self.clients.must_get(id);
+        let lane = client.and_then(|client| Some((client, self.lanes.must_get(client.lane)?)));
+        lane.map_or(Fault::QueryWaitTimeout, |(client, lane)| {
+            lane.global.late(client.wait_since, now)
+        })
     }
 }
 

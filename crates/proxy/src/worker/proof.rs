@@ -36,7 +36,7 @@ impl<D: Driver> Worker<D> {
         method: Method,
         account: Account,
     ) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -79,7 +79,7 @@ impl<D: Driver> Worker<D> {
 
     /// Handles input during the exchange: `p` messages, one at a time, and nothing else (hazard SEC-40).
     pub(super) fn authentication_input(&mut self, id: ClientId, input: &[u8]) -> usize {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return input.len();
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -128,7 +128,7 @@ impl<D: Driver> Worker<D> {
         };
         let progress = exchange.handle_response(message.body);
         self.progress(id, progress);
-        if self.clients.contains(id) {
+        if self.tables.clients.contains(id) {
             taken
         } else {
             input.len()
@@ -139,7 +139,7 @@ impl<D: Driver> Worker<D> {
     /// arrives and again when its verdict is known, since others may have failed meanwhile. True if the client was
     /// ended.
     pub(super) fn bar(&mut self, id: ClientId) -> bool {
-        let Some(client) = self.clients.must_get(id) else {
+        let Some(client) = self.tables.clients.must_get(id) else {
             return true;
         };
         if matches!(&client.phase, Phase::Authenticating(login) if login.penalty.is_some()) {
@@ -160,7 +160,7 @@ impl<D: Driver> Worker<D> {
     /// Returns the login of a client that must be logging in.
     #[track_caller]
     pub(super) fn login(&mut self, id: ClientId) -> Option<&mut Authenticating> {
-        match &mut self.clients.must_get_mut(id)?.phase {
+        match &mut self.tables.clients.must_get_mut(id)?.phase {
             Phase::Authenticating(login) => Some(login),
             _ => {
                 self.global.broken.report(Missing::State);
@@ -171,7 +171,7 @@ impl<D: Driver> Worker<D> {
 
     /// Counts a failure that is certain. Returns the time for which the refusal is held back.
     fn count_failure(&mut self, id: ClientId) -> Duration {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return Duration::ZERO;
         };
         let source = source(&client.identity.remote, client.identity.remote_uid);
@@ -209,7 +209,7 @@ impl<D: Driver> Worker<D> {
 
     /// Carries out the result of an exchange's step.
     pub(super) fn progress(&mut self, id: ClientId, progress: Result<Progress, LoginError>) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let key = client.key;
@@ -245,7 +245,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn accepted_proof(&mut self, id: ClientId, acceptance: Acceptance) {
-        let Some(client) = self.clients.must_get(id) else {
+        let Some(client) = self.tables.clients.must_get(id) else {
             return;
         };
         if let Some(text) = acceptance.final_message {
@@ -272,7 +272,7 @@ impl<D: Driver> Worker<D> {
             return self.fail_client(id, &fault);
         }
         let delay = self.count_failure(id);
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {
@@ -295,7 +295,7 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a client whose login time is over, or whose refusal has been held back long enough.
     pub(super) fn login_time_over(&mut self, id: ClientId) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let fault = match &mut client.phase {
@@ -313,7 +313,7 @@ impl<D: Driver> Worker<D> {
     /// SEC-49).
     pub(super) fn authenticated(&mut self, id: ClientId) {
         let settled = self.global.settled();
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let Phase::Authenticating(login) = &mut client.phase else {

@@ -14,6 +14,7 @@ use super::ids::{ClientId, ServerId, Waiter};
 use super::keeping::Kept;
 use super::measure::micros;
 use super::slots::{Client, Phase, Server, Stage};
+use super::tables::Tables;
 use super::{Worker, trim};
 use crate::driver::{Driver, Flow, Why};
 use crate::sizing::class_of;
@@ -25,14 +26,14 @@ impl<D: Driver> Worker<D> {
     /// Handles input of a logged-in client. Returns the number of bytes handled.
     #[inline]
     pub(super) fn ready_input(&mut self, id: ClientId, input: &[u8]) -> usize {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return input.len();
         };
         let lease = client.lease;
         if let Some(server) = lease.filter(|server| !self.lets_go_to_listen(id, *server, input)) {
             return self.leased_input(id, server, input);
         }
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return input.len();
         };
         if client.ticket.is_some()
@@ -44,15 +45,15 @@ impl<D: Driver> Worker<D> {
             return 0;
         }
         let (Some(group), Some(lane)) = (
-            self.groups.must_get_mut(client.group),
-            self.lanes.must_get(client.lane),
+            self.tables.groups.must_get_mut(client.group),
+            self.tables.lanes.must_get(client.lane),
         ) else {
             return input.len();
         };
         self.answers.clear();
         let mut lobby = Lobby {
             client: &mut client.session,
-            registry: &mut self.registry,
+            registry: &mut self.tables.registry,
             proven: &group.global.proven,
             rules: group.rules,
             has_server: lane.shard.has_idle(),
@@ -78,16 +79,17 @@ impl<D: Driver> Worker<D> {
                 if let Some(taken) = self.listen_request(id, &batch) {
                     return seen.consumed + taken;
                 }
-                self.begin_request(id, &batch);
+                self.tables.begin_request(self.now, id, &batch);
                 self.check_out(id);
                 // The client is ended if no server can be had.
-                let Some(client) = self.clients.get(id) else {
+                let Some(client) = self.tables.clients.get(id) else {
                     return input.len();
                 };
                 let Some(server) = client.lease.filter(|_| client.ticket.is_none()) else {
                     return seen.consumed;
                 };
                 let is_mine = self
+                    .tables
                     .servers
                     .must_get(server)
                     .is_some_and(|server| server.lease == Some(id));
@@ -100,86 +102,43 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Starts a client's request that needs a server.
-    #[inline]
-    fn begin_request(&mut self, id: ClientId, batch: &Batch<'_>) {
-        let Some(client) = self.clients.must_get_mut(id) else {
-            return;
-        };
-        client.request_at = self.now;
-        if let Some(group) = self.groups.must_get_mut(client.group) {
-            relay::wants_new(&mut client.session, &mut group.judge, group.rules, batch);
-        }
-    }
-
     /// Handles input of a client that has a server or is about to get one. Returns the number of bytes handled.
     #[inline]
     fn leased_input(&mut self, id: ClientId, server: ServerId, input: &[u8]) -> usize {
-        if self.waits_to_listen(id) {
+        if self.tables.waits_to_listen(id) {
             return 0;
         }
         // The client waits while the server is being checked for it.
         let is_checked = self
+            .tables
             .servers
             .must_get(server)
             .is_some_and(|server| server.lease == Some(id));
-        if !is_checked || self.waits_for_answer(id, server, input) {
+        if !is_checked || self.tables.waits_for_answer(self.now, id, server, input) {
             return 0;
         }
-        let was_sending = self.is_sending(id);
+        let was_sending = self.tables.is_sending(id);
         let taken = self.pass_requests(id, server, input, false);
-        if was_sending && !self.is_sending(id) {
+        if was_sending && !self.tables.is_sending(id) {
             // The server has answered this message before its end: no reply follows that would free the server.
             self.after_rest(id, server);
         }
         let is_used = |server: &Server| server.kept != Kept::No && !server.session.is_free();
         // The server may be closed by now, or be with another worker.
-        if self.servers.get(server).is_some_and(is_used) {
-            self.unkeep(server);
+        if self.tables.servers.get(server).is_some_and(is_used) {
+            self.tables.unkeep(self.now, server);
         }
         taken
-    }
-
-    #[inline]
-    fn is_sending(&self, id: ClientId) -> bool {
-        // The input may have ended the client.
-        let client = self.clients.get(id);
-        client.is_some_and(|client| client.session.is_sending_to_server())
     }
 
     /// Releases a server that was free before the client's message was passed on to its end.
     #[cold]
     fn after_rest(&mut self, id: ClientId, server_id: ServerId) {
         // The input may have ended the client and closed the server.
-        let server = self.servers.get(server_id);
+        let server = self.tables.servers.get(server_id);
         if server.is_some_and(|server| server.lease == Some(id)) {
             self.after_replies(id, server_id);
         }
-    }
-
-    /// True if a client's request has to wait until its server has answered a question about its session. Reasons are:
-    /// others wait for the server, its role may be gone, or the request needs a new server. Marks the client as stalled
-    /// then.
-    fn waits_for_answer(&mut self, id: ClientId, server_id: ServerId, input: &[u8]) -> bool {
-        let server = self.servers.must_get(server_id);
-        let Some(server) = server.filter(|server| server.session.is_asked_only()) else {
-            return false;
-        };
-        let is_role_doubtful = server.is_role_doubtful;
-        self.begin_request(id, &Batch::scan(input));
-        let waits = is_role_doubtful || !self.meets(id, server_id) || self.is_due_to_others(id);
-        if let Some(client) = self.clients.must_get_mut(id) {
-            client.stalled |= waits;
-        }
-        waits
-    }
-
-    /// True if others wait for a server and no known reason lets this client keep its own.
-    fn is_due_to_others(&self, id: ClientId) -> bool {
-        let client = self.clients.must_get(id);
-        let unpinned = client.filter(|client| client.session.pin().is_none());
-        let lane = unpinned.and_then(|client| self.lanes.must_get(client.lane));
-        lane.is_some_and(|lane| lane.shard.is_wanted())
     }
 
     /// Sends a client the answers that need no server. If the client does not read them, its input is paused.
@@ -196,7 +155,7 @@ impl<D: Driver> Worker<D> {
     /// Sends a client bytes of our own. If its socket does not take all of them, the client's requests wait until it
     /// does.
     pub(super) fn send_to_client(&mut self, id: ClientId, bytes: &[u8]) {
-        let Some(client) = self.clients.must_get(id) else {
+        let Some(client) = self.tables.clients.must_get(id) else {
             return;
         };
         if self.driver.send(client.key, bytes) == Flow::Full {
@@ -206,11 +165,11 @@ impl<D: Driver> Worker<D> {
 
     /// Asks the pool for a server. True if the client has one now.
     pub(super) fn check_out(&mut self, id: ClientId) -> bool {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return false;
         };
         let lane_id = client.lane;
-        let Some(lane) = self.lanes.must_get_mut(lane_id) else {
+        let Some(lane) = self.tables.lanes.must_get_mut(lane_id) else {
             return false;
         };
         client.wait_since = self.now;
@@ -233,6 +192,7 @@ impl<D: Driver> Worker<D> {
         self.pump(lane_id);
         granted
             && self
+                .tables
                 .clients
                 .must_get(id)
                 .is_some_and(|client| client.lease.is_some())
@@ -253,7 +213,7 @@ impl<D: Driver> Worker<D> {
 
     #[inline]
     fn has_news(&self, server_id: ServerId) -> bool {
-        let server = self.servers.must_get(server_id);
+        let server = self.tables.servers.must_get(server_id);
         server.is_some_and(|server| self.driver.has_news(server.key))
     }
 
@@ -267,41 +227,7 @@ impl<D: Driver> Worker<D> {
         if self.checks_role(id, server_id) {
             return false;
         }
-        self.lease(id, server_id)
-    }
-
-    /// True if the client's server is one that its request can use.
-    fn meets(&self, id: ClientId, server_id: ServerId) -> bool {
-        let client = self.clients.must_get(id);
-        let lane = client.and_then(|client| Some((client, self.lanes.must_get(client.lane)?)));
-        lane.is_none_or(|(client, lane)| {
-            let want = client.want();
-            (lane.shard).meets(server_id.into(), id.into(), want)
-        })
-    }
-
-    /// Links a client and a server, and counts the wait.
-    pub(super) fn lease(&mut self, id: ClientId, server_id: ServerId) -> bool {
-        let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(id),
-            self.servers.must_get_mut(server_id),
-        ) else {
-            return false;
-        };
-        client.ticket = None;
-        client.lease = Some(server_id);
-        client.takes_over(server);
-        client.transaction_at = self.now;
-        server.lease = Some(id);
-        server.stage = Stage::Leased;
-        server.request_at = self.now;
-        if let Some(group) = self.groups.must_get_mut(client.group) {
-            group.counters.server_assignments += 1;
-            let waited = micros(self.now.since(client.wait_since));
-            group.counters.wait_us += waited;
-            group.times().wait.record(waited);
-        }
-        true
+        self.tables.lease(self.now, id, server_id)
     }
 
     /// Gives a server to a waiter, and sends the input that the client has sent so far.
@@ -310,13 +236,13 @@ impl<D: Driver> Worker<D> {
             Waiter::Client(client) => client,
             Waiter::Listener(listener) => return self.listener_up(listener, server),
         };
-        if self.lease(id, server) {
+        if self.tables.lease(self.now, id, server) {
             self.start_leased(id, server);
         }
     }
 
     fn start_leased(&mut self, id: ClientId, server: ServerId) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         match client.phase {
@@ -327,7 +253,7 @@ impl<D: Driver> Worker<D> {
         let input = std::mem::take(&mut client.input);
         let taken = self.pass_requests(id, server, &input, true);
         // The input may have ended the client.
-        if let Some(client) = self.clients.get_mut(id) {
+        if let Some(client) = self.tables.clients.get_mut(id) {
             if taken < input.len() {
                 client.input = input.get(taken..).unwrap_or_default().to_vec();
             }
@@ -347,12 +273,12 @@ impl<D: Driver> Worker<D> {
         fresh: bool,
     ) -> usize {
         let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(id),
-            self.servers.must_get_mut(server_id),
+            self.tables.clients.must_get_mut(id),
+            self.tables.servers.must_get_mut(server_id),
         ) else {
             return input.len();
         };
-        let Some(group) = self.groups.must_get_mut(client.group) else {
+        let Some(group) = self.tables.groups.must_get_mut(client.group) else {
             return input.len();
         };
         let mut buffer = std::mem::take(&mut self.to_server);
@@ -375,7 +301,7 @@ impl<D: Driver> Worker<D> {
         let mut link = Link {
             client: &mut client.session,
             server: &mut server.session,
-            registry: &mut self.registry,
+            registry: &mut self.tables.registry,
             judge: &mut group.judge,
             proven: &group.global.proven,
             rules: group.rules,
@@ -428,8 +354,8 @@ impl<D: Driver> Worker<D> {
         input: &[u8],
     ) -> usize {
         let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(id),
-            self.servers.must_get_mut(server_id),
+            self.tables.clients.must_get_mut(id),
+            self.tables.servers.must_get_mut(server_id),
         ) else {
             return input.len();
         };
@@ -474,7 +400,7 @@ impl<D: Driver> Worker<D> {
         }
         self.repeat(id, server_id);
         // The client may be gone, and the server may be closed or used by others.
-        let client = self.clients.get(id);
+        let client = self.tables.clients.get(id);
         let (is_owed, is_stalled) = client.map_or((false, false), |client| {
             let reasons = self.driver.reasons(client.key);
             (reasons.has(Why::Owed), client.stalled)
@@ -484,7 +410,7 @@ impl<D: Driver> Worker<D> {
         }
         if is_stalled {
             self.end_stall(id);
-            let server = self.servers.get(server_id);
+            let server = self.tables.servers.get(server_id);
             if server.is_some_and(|server| server.lease == Some(id)) {
                 // The client's further input may have needed no server.
                 self.after_replies(id, server_id);
@@ -502,7 +428,7 @@ impl<D: Driver> Worker<D> {
     #[inline]
     fn repeat(&mut self, id: ClientId, server_id: ServerId) {
         // The server may have been closed or given away when it became free.
-        let server = self.servers.get(server_id);
+        let server = self.tables.servers.get(server_id);
         let is_due =
             server.is_some_and(|server| server.session.has_to_repeat() && server.lease == Some(id));
         if is_due {
@@ -512,11 +438,12 @@ impl<D: Driver> Worker<D> {
 
     /// Receives again from a client that was stopped for too many owed replies, once half of them have come.
     fn end_flood(&mut self, id: ClientId, server_id: ServerId) {
-        let Some(client) = self.clients.must_get(id) else {
+        let Some(client) = self.tables.clients.must_get(id) else {
             return;
         };
         // The server may have been closed or given away when it became free.
         let server = self
+            .tables
             .servers
             .get(server_id)
             .filter(|server| server.lease == Some(id));
@@ -529,19 +456,20 @@ impl<D: Driver> Worker<D> {
     fn stop_for_client(&mut self, id: ClientId, server_id: ServerId) {
         // The client may have been ended, or its server given away when it became free.
         let leased = self
+            .tables
             .clients
             .get(id)
             .is_some_and(|client| client.lease == Some(server_id));
-        if leased && let Some(server) = self.servers.must_get(server_id) {
+        if leased && let Some(server) = self.tables.servers.must_get(server_id) {
             self.driver.stop(server.key, Why::Partner);
         }
     }
 
     fn count(&mut self, id: ClientId, request_at: Moment, bytes: usize, replied: Option<&Replied>) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
-        let Some(group) = self.groups.must_get_mut(client.group) else {
+        let Some(group) = self.tables.groups.must_get_mut(client.group) else {
             return;
         };
         group.counters.bytes_sent += bytes as u64;
@@ -564,7 +492,7 @@ impl<D: Driver> Worker<D> {
                 .record_many(took, u64::from(replied.transactions));
             if group.finds_size
                 && client.session.pin().is_none()
-                && let Some(lane) = self.lanes.must_get_mut(client.lane)
+                && let Some(lane) = self.tables.lanes.must_get_mut(client.lane)
                 && let Some(counted) = &mut lane.counted
             {
                 counted.record(client.class, self.now.since(client.transaction_at));
@@ -578,9 +506,10 @@ impl<D: Driver> Worker<D> {
 
     #[inline]
     pub(super) fn after_replies(&mut self, id: ClientId, server_id: ServerId) {
-        let (Some(client), Some(server)) =
-            (self.clients.must_get(id), self.servers.must_get(server_id))
-        else {
+        let (Some(client), Some(server)) = (
+            self.tables.clients.must_get(id),
+            self.tables.servers.must_get(server_id),
+        ) else {
             return;
         };
         let is_leased =
@@ -605,7 +534,7 @@ impl<D: Driver> Worker<D> {
         {
             return;
         }
-        if self.clients.must_get(id).is_some_and(may_release) {
+        if self.tables.clients.must_get(id).is_some_and(may_release) {
             self.release(server_id);
         }
     }
@@ -613,8 +542,10 @@ impl<D: Driver> Worker<D> {
     /// Ends a client that has opened a transaction block in statement pooling. True if it did.
     fn leave_statement_mode(&mut self, id: ClientId, server_id: ServerId) -> bool {
         // The client and the server may be gone since the server became free.
-        let (Some(client), Some(server)) = (self.clients.get(id), self.servers.get(server_id))
-        else {
+        let (Some(client), Some(server)) = (
+            self.tables.clients.get(id),
+            self.tables.servers.get(server_id),
+        ) else {
             return false;
         };
         let in_block = client.lease == Some(server_id)
@@ -623,7 +554,7 @@ impl<D: Driver> Worker<D> {
         if !in_block {
             return false;
         }
-        let Some(group) = self.groups.must_get(client.group) else {
+        let Some(group) = self.tables.groups.must_get(client.group) else {
             return false;
         };
         let is_refused = group.settings.pool_mode == weir_config::PoolMode::Statement;
@@ -631,6 +562,92 @@ impl<D: Driver> Worker<D> {
             self.fail_client(id, &Fault::StatementMode);
         }
         is_refused
+    }
+}
+
+impl Tables {
+    /// Starts a client's request that needs a server.
+    #[inline]
+    fn begin_request(&mut self, now: Moment, id: ClientId, batch: &Batch<'_>) {
+        let Some(client) = self.clients.must_get_mut(id) else {
+            return;
+        };
+        client.request_at = now;
+        if let Some(group) = self.groups.must_get_mut(client.group) {
+            relay::wants_new(&mut client.session, &mut group.judge, group.rules, batch);
+        }
+    }
+
+    #[inline]
+    fn is_sending(&self, id: ClientId) -> bool {
+        // The input may have ended the client.
+        let client = self.clients.get(id);
+        client.is_some_and(|client| client.session.is_sending_to_server())
+    }
+
+    /// True if a client's request has to wait until its server has answered a question about its session. Reasons are:
+    /// others wait for the server, its role may be gone, or the request needs a new server. Marks the client as stalled
+    /// then.
+    fn waits_for_answer(
+        &mut self,
+        now: Moment,
+        id: ClientId,
+        server_id: ServerId,
+        input: &[u8],
+    ) -> bool {
+        let server = self.servers.must_get(server_id);
+        let Some(server) = server.filter(|server| server.session.is_asked_only()) else {
+            return false;
+        };
+        let is_role_doubtful = server.is_role_doubtful;
+        self.begin_request(now, id, &Batch::scan(input));
+        let waits = is_role_doubtful || !self.meets(id, server_id) || self.is_due_to_others(id);
+        if let Some(client) = self.clients.must_get_mut(id) {
+            client.stalled |= waits;
+        }
+        waits
+    }
+
+    /// True if others wait for a server and no known reason lets this client keep its own.
+    fn is_due_to_others(&self, id: ClientId) -> bool {
+        let client = self.clients.must_get(id);
+        let unpinned = client.filter(|client| client.session.pin().is_none());
+        let lane = unpinned.and_then(|client| self.lanes.must_get(client.lane));
+        lane.is_some_and(|lane| lane.shard.is_wanted())
+    }
+
+    /// True if the client's server is one that its request can use.
+    fn meets(&self, id: ClientId, server_id: ServerId) -> bool {
+        let client = self.clients.must_get(id);
+        let lane = client.and_then(|client| Some((client, self.lanes.must_get(client.lane)?)));
+        lane.is_none_or(|(client, lane)| {
+            let want = client.want();
+            (lane.shard).meets(server_id.into(), id.into(), want)
+        })
+    }
+
+    /// Links a client and a server, and counts the wait.
+    pub(super) fn lease(&mut self, now: Moment, id: ClientId, server_id: ServerId) -> bool {
+        let (Some(client), Some(server)) = (
+            self.clients.must_get_mut(id),
+            self.servers.must_get_mut(server_id),
+        ) else {
+            return false;
+        };
+        client.ticket = None;
+        client.lease = Some(server_id);
+        client.takes_over(server);
+        client.transaction_at = now;
+        server.lease = Some(id);
+        server.stage = Stage::Leased;
+        server.request_at = now;
+        if let Some(group) = self.groups.must_get_mut(client.group) {
+            group.counters.server_assignments += 1;
+            let waited = micros(now.since(client.wait_since));
+            group.counters.wait_us += waited;
+            group.times().wait.record(waited);
+        }
+        true
     }
 }
 

@@ -12,6 +12,7 @@ use super::client::Leaving;
 use super::ids::{ClientId, LaneId, ServerId, Waiter};
 use super::keeping::Kept;
 use super::slots::{Client, Phase, Server, Stage, Test};
+use super::tables::Tables;
 use super::{Worker, trim};
 use crate::driver::Driver;
 
@@ -33,11 +34,11 @@ const TEST_MAX: std::time::Duration = std::time::Duration::from_secs(15);
 impl<D: Driver> Worker<D> {
     /// Unlinks a free server and gives it to the pool.
     pub(super) fn release(&mut self, server_id: ServerId) {
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return;
         };
         let client = server.lease.take();
-        if let Some(client) = client.and_then(|id| self.clients.must_get_mut(id)) {
+        if let Some(client) = client.and_then(|id| self.tables.clients.must_get_mut(id)) {
             client.lease = None;
             server.is_used |= client.session.pin().is_some();
         }
@@ -54,12 +55,13 @@ impl<D: Driver> Worker<D> {
     pub(super) fn run_later(&mut self) {
         while let Some(server_id) = self.later.pop_front() {
             // The server may have been closed, or got another client, since then.
-            let free = self.servers.get(server_id).is_some_and(|server| {
+            let free = self.tables.servers.get(server_id).is_some_and(|server| {
                 server.lease.is_none()
                     && matches!(server.stage, Stage::Leased)
                     && server.session.is_free()
             });
             let is_unread = self
+                .tables
                 .servers
                 .get(server_id)
                 .is_some_and(|server| !server.input.is_empty());
@@ -75,7 +77,7 @@ impl<D: Driver> Worker<D> {
     /// Puts a free server back as soon as all bytes to it are sent, and closes it if that takes too long. Its client
     /// may have left before the last of them.
     fn put_back_when_sent(&mut self, server_id: ServerId) {
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return;
         };
         if self.driver.is_drained(server.key) {
@@ -88,7 +90,7 @@ impl<D: Driver> Worker<D> {
 
     /// Puts back an abandoned server whose last bytes are sent, if it is free.
     pub(super) fn put_back_abandoned(&mut self, server_id: ServerId) {
-        let server = self.servers.must_get(server_id);
+        let server = self.tables.servers.must_get(server_id);
         let is_abandoned = |server: &Server| matches!(server.stage, Stage::Cleaning);
         if server.is_some_and(|server| is_abandoned(server) && server.session.is_free()) {
             self.arm_server(server_id, None);
@@ -98,7 +100,7 @@ impl<D: Driver> Worker<D> {
 
     /// Takes a free server through all steps before its next client: cancels on their way, then the reset.
     fn put_back(&mut self, server_id: ServerId) {
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return;
         };
         debug_assert!(
@@ -112,14 +114,14 @@ impl<D: Driver> Worker<D> {
         // The reasons for which the server was stopped were those of its client.
         self.driver.clear_reasons(server.key);
         if server.kept != Kept::No {
-            self.unkeep(server_id);
+            self.tables.unkeep(self.now, server_id);
         }
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return;
         };
         let (Some(group), Some(lane)) = (
-            self.groups.must_get(server.group),
-            self.lanes.must_get_mut(server.lane),
+            self.tables.groups.must_get(server.group),
+            self.tables.lanes.must_get_mut(server.lane),
         ) else {
             return;
         };
@@ -150,7 +152,7 @@ impl<D: Driver> Worker<D> {
 
     /// Gives a free, clean server to the pool. A server in a state that must not be is closed.
     pub(super) fn check_in(&mut self, server_id: ServerId) {
-        let server = self.servers.must_get(server_id);
+        let server = self.tables.servers.must_get(server_id);
         if let Some(Err(unfit)) = server.map(|server| server.session.check_rest()) {
             self.global.broken.report_unfit(unfit);
             return self.close_server(server_id, "a bug was hit");
@@ -158,7 +160,7 @@ impl<D: Driver> Worker<D> {
         if self.looks_again(server_id) {
             return;
         }
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return;
         };
         server.is_used = false;
@@ -168,7 +170,7 @@ impl<D: Driver> Worker<D> {
         if server.is_role_doubtful && self.ask_role(server_id, None) {
             return;
         }
-        let Some(lane) = self.lanes.must_get_mut(lane_id) else {
+        let Some(lane) = self.tables.lanes.must_get_mut(lane_id) else {
             return;
         };
         let verdict = lane.shard.checkin(self.now, server_id.into());
@@ -180,17 +182,17 @@ impl<D: Driver> Worker<D> {
     pub(super) fn place(&mut self, server_id: ServerId, verdict: Checkin) {
         match verdict {
             Checkin::Idle => {
-                if let Some(server) = self.servers.must_get_mut(server_id) {
+                if let Some(server) = self.tables.servers.must_get_mut(server_id) {
                     server.stage = Stage::Idle;
                     server.is_new = false;
                 }
             }
             Checkin::Assigned(client) => {
-                let waiter = self.waiter_for(server_id, client);
+                let waiter = self.tables.waiter_for(server_id, client);
                 self.start_idle(waiter, server_id);
             }
             Checkin::AssignedCheck(client) => {
-                let waiter = self.waiter_for(server_id, client);
+                let waiter = self.tables.waiter_for(server_id, client);
                 self.check_before_use(waiter, server_id);
             }
             Checkin::Close(reason) => {
@@ -201,18 +203,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Returns the waiter with this number that gets this server.
-    fn waiter_for(&self, server_id: ServerId, number: weir_pool::ClientId) -> Waiter {
-        let server = self.servers.must_get(server_id);
-        self.waiter(
-            server.map_or_else(LaneId::null, |server| server.lane),
-            number,
-        )
-    }
-
     /// Sends a server a query of our own, before or after a client uses it.
     pub(super) fn test_server(&mut self, server_id: ServerId, test: Test, query: &str) {
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return;
         };
         let mut message = Vec::new();
@@ -226,7 +219,7 @@ impl<D: Driver> Worker<D> {
         server.stage = Stage::Testing(test);
         self.driver.send(server.key, &message);
         if test != Test::Connect
-            && let Some(lane) = self.lanes.must_get_mut(server.lane)
+            && let Some(lane) = self.tables.lanes.must_get_mut(server.lane)
         {
             lane.shard.test_started(server_id.into());
         }
@@ -249,7 +242,7 @@ impl<D: Driver> Worker<D> {
 
     pub(super) fn check_with(&mut self, waiter: Waiter, server_id: ServerId, query: &str) {
         if let Waiter::Client(client) = waiter
-            && let Some(client) = self.clients.must_get_mut(client)
+            && let Some(client) = self.tables.clients.must_get_mut(client)
         {
             client.ticket = None;
             client.lease = Some(server_id);
@@ -259,7 +252,7 @@ impl<D: Driver> Worker<D> {
 
     /// Handles replies of a server that is being tested or cleaned. No client sees them.
     pub(super) fn server_replied_to_us(&mut self, server_id: ServerId, input: &[u8]) -> usize {
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return input.len();
         };
         let mut buffer = std::mem::take(&mut self.to_client);
@@ -276,7 +269,8 @@ impl<D: Driver> Worker<D> {
         }
         match result {
             Ok(replied) => {
-                self.hear(server_id, input.get(..replied.consumed).unwrap_or(input));
+                self.tables
+                    .hear(server_id, input.get(..replied.consumed).unwrap_or(input));
                 if replied.consumed == input.len() {
                     self.after_our_request(server_id);
                 }
@@ -291,7 +285,7 @@ impl<D: Driver> Worker<D> {
 
     /// Cancels what an abandoned server still does, and closes the server when its time is over.
     pub(super) fn clean_on(&mut self, server_id: ServerId) {
-        let Some(server) = self.servers.must_get(server_id) else {
+        let Some(server) = self.tables.servers.must_get(server_id) else {
             return;
         };
         match server.cleaning_until {
@@ -307,7 +301,7 @@ impl<D: Driver> Worker<D> {
     /// Cancels an abandoned server's current request. If its client had sent more requests, PostgreSQL goes on as on a
     /// lost connection.
     fn cancel_abandoned(&mut self, server_id: ServerId) {
-        let server = self.servers.must_get(server_id);
+        let server = self.tables.servers.must_get(server_id);
         let may_cancel = server.is_some_and(|server| {
             server.cancels == 0 && server.session.is_busy() && server.session.is_at_last_request()
         });
@@ -317,7 +311,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn after_our_request(&mut self, server_id: ServerId) {
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return;
         };
         if server.session.is_dying() {
@@ -341,18 +335,18 @@ impl<D: Driver> Worker<D> {
         match stage {
             Stage::Cleaning => self.put_back_when_sent(server_id),
             Stage::Testing(Test::Reset) => {
-                if let Some(server) = self.servers.must_get_mut(server_id) {
+                if let Some(server) = self.tables.servers.must_get_mut(server_id) {
                     server.session.was_reset();
                 }
-                self.test_passed(lane_id, server_id);
+                self.tables.test_passed(lane_id, server_id);
                 self.check_in(server_id);
             }
             Stage::Testing(Test::Ping) => {
-                self.test_passed(lane_id, server_id);
+                self.tables.test_passed(lane_id, server_id);
                 self.put_back_when_sent(server_id);
             }
             Stage::Testing(Test::Check(waiter)) => {
-                self.test_passed(lane_id, server_id);
+                self.tables.test_passed(lane_id, server_id);
                 self.start(waiter, server_id);
             }
             Stage::Testing(Test::Role(client)) => self.role_answered(server_id, client),
@@ -362,22 +356,16 @@ impl<D: Driver> Worker<D> {
                 self.server_is_up(server_id);
             }
             Stage::Testing(test @ (Test::Look | Test::Load { .. })) => {
-                self.test_passed(lane_id, server_id);
+                self.tables.test_passed(lane_id, server_id);
                 if !self.looked(server_id, test) {
                     self.put_back_when_sent(server_id);
                 }
             }
             other => {
-                if let Some(server) = self.servers.must_get_mut(server_id) {
+                if let Some(server) = self.tables.servers.must_get_mut(server_id) {
                     server.stage = other;
                 }
             }
-        }
-    }
-
-    pub(super) fn test_passed(&mut self, lane_id: LaneId, server_id: ServerId) {
-        if let Some(lane) = self.lanes.must_get_mut(lane_id) {
-            lane.shard.test_passed(server_id.into());
         }
     }
 
@@ -389,7 +377,7 @@ impl<D: Driver> Worker<D> {
         leaving: Leaving,
     ) {
         use weir_session::server::Abandoned;
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return;
         };
         server.lease = None;
@@ -438,7 +426,7 @@ impl<D: Driver> Worker<D> {
     /// Handles a server that sent something unexpected, or refused our own request.
     pub(super) fn server_fault(&mut self, server_id: ServerId, fault: &ServerFault) {
         // Bytes passed on before the fault may have ended the client, and the server with it.
-        let Some(server) = self.servers.get_mut(server_id) else {
+        let Some(server) = self.tables.servers.get_mut(server_id) else {
             return;
         };
         let reason = match (&server.stage, fault) {
@@ -448,15 +436,16 @@ impl<D: Driver> Worker<D> {
         };
         let client = server.lease;
         let does_without = client.is_some_and(|client| {
-            let server = self.servers.must_get(server_id);
-            server.is_some_and(|server| self.does_without(client, &server.session))
+            let server = self.tables.servers.must_get(server_id);
+            server.is_some_and(|server| self.tables.does_without(client, &server.session))
         });
         if does_without {
             // The client is released when its connection to the server closes.
             return self.close_server(server_id, &reason);
         }
-        let meets_others = client.is_some_and(|client| self.meets_others(client, server_id, fault));
-        let server = self.servers.must_get_mut(server_id);
+        let meets_others =
+            client.is_some_and(|client| self.tables.meets_others(client, server_id, fault));
+        let server = self.tables.servers.must_get_mut(server_id);
         if let Some(id) = server.and_then(|server| server.lease.take()) {
             match fault {
                 ServerFault::Refused(_) if meets_others => {
@@ -471,8 +460,25 @@ impl<D: Driver> Worker<D> {
             }
         }
         // A worker that stops closes its servers with its last client.
-        if self.servers.contains(server_id) {
+        if self.tables.servers.contains(server_id) {
             self.close_server(server_id, &reason);
+        }
+    }
+}
+
+impl Tables {
+    /// Returns the waiter with this number that gets this server.
+    fn waiter_for(&self, server_id: ServerId, number: weir_pool::ClientId) -> Waiter {
+        let server = self.servers.must_get(server_id);
+        self.waiter(
+            server.map_or_else(LaneId::null, |server| server.lane),
+            number,
+        )
+    }
+
+    pub(super) fn test_passed(&mut self, lane_id: LaneId, server_id: ServerId) {
+        if let Some(lane) = self.lanes.must_get_mut(lane_id) {
+            lane.shard.test_passed(server_id.into());
         }
     }
 

@@ -98,7 +98,7 @@ impl<D: Driver> Worker<D> {
     /// for the answer.
     #[inline]
     pub(super) fn checks_role(&mut self, id: ClientId, server_id: ServerId) -> bool {
-        let client = self.clients.must_get_mut(id);
+        let client = self.tables.clients.must_get_mut(id);
         if !client.is_some_and(|client| std::mem::take(&mut client.is_newcomer)) {
             return false;
         }
@@ -107,8 +107,8 @@ impl<D: Driver> Worker<D> {
 
     fn is_role_check_due(&self, server_id: ServerId) -> bool {
         let settled = self.global.settled();
-        let server = self.servers.must_get(server_id);
-        let group = server.and_then(|server| self.groups.must_get(server.group));
+        let server = self.tables.servers.must_get(server_id);
+        let group = server.and_then(|server| self.tables.groups.must_get(server.group));
         let Some((group, delay)) = group.zip(settled.settings.global.role_check_delay) else {
             return false;
         };
@@ -125,11 +125,16 @@ impl<D: Driver> Worker<D> {
             .global
             .role_check_delay
             .is_some();
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return false;
         };
         server.is_role_doubtful = false;
-        let Some(group) = self.groups.must_get(server.group).filter(|_| is_wanted) else {
+        let Some(group) = self
+            .tables
+            .groups
+            .must_get(server.group)
+            .filter(|_| is_wanted)
+        else {
             return false;
         };
         let mut sql = QUESTION[0].to_owned();
@@ -137,7 +142,7 @@ impl<D: Driver> Worker<D> {
         sql.push_str(QUESTION[1]);
         server.answer.clear();
         server.role_asked = (self.now, self.global.role_changes.load(SeqCst));
-        if let Some(client) = client.and_then(|client| self.clients.must_get_mut(client)) {
+        if let Some(client) = client.and_then(|client| self.tables.clients.must_get_mut(client)) {
             client.ticket = None;
             client.lease = Some(server_id);
         }
@@ -147,7 +152,7 @@ impl<D: Driver> Worker<D> {
 
     /// Evaluates a server's answer about its role.
     pub(super) fn role_answered(&mut self, server_id: ServerId, client: Option<ClientId>) {
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return;
         };
         // Errors of this query belong to no client.
@@ -156,7 +161,7 @@ impl<D: Driver> Worker<D> {
         let (is_new, lane_id) = (server.is_new, server.lane);
         let (asked_at, changes) = server.role_asked;
         let target = server.facts.target.clone();
-        let Some(lane) = self.lanes.must_get(lane_id) else {
+        let Some(lane) = self.tables.lanes.must_get(lane_id) else {
             return;
         };
         let verdict = match rows(
@@ -180,11 +185,11 @@ impl<D: Driver> Worker<D> {
         match (verdict, client) {
             (Verdict::Outdated, _) => self.replace_outdated(server_id, lane_id, client),
             (Verdict::Current, Some(client)) => {
-                self.test_passed(lane_id, server_id);
+                self.tables.test_passed(lane_id, server_id);
                 self.start(Waiter::Client(client), server_id);
             }
             (Verdict::Current, None) => {
-                self.test_passed(lane_id, server_id);
+                self.tables.test_passed(lane_id, server_id);
                 self.check_in(server_id);
             }
         }
@@ -193,10 +198,10 @@ impl<D: Driver> Worker<D> {
     /// Closes this server now, and all others of its pool when they are free. A client that was to get it waits on and
     /// has its next server asked. The first new server's answer is the standard for all later ones.
     fn replace_outdated(&mut self, server_id: ServerId, lane_id: LaneId, client: Option<ClientId>) {
-        if let Some(server) = self.servers.must_get_mut(server_id) {
+        if let Some(server) = self.tables.servers.must_get_mut(server_id) {
             server.stage = Stage::Testing(Test::Role(client));
         }
-        let Some(lane) = self.lanes.must_get(lane_id) else {
+        let Some(lane) = self.tables.lanes.must_get(lane_id) else {
             return;
         };
         let global = Arc::clone(&lane.global);
@@ -218,7 +223,7 @@ impl<D: Driver> Worker<D> {
 
     /// Queues a client again whose server is gone, and has its next server asked.
     pub(super) fn wait_for_role(&mut self, id: ClientId) {
-        if let Some(client) = self.clients.must_get_mut(id) {
+        if let Some(client) = self.tables.clients.must_get_mut(id) {
             client.is_newcomer = true;
         }
         self.wait_again(id);
@@ -227,11 +232,11 @@ impl<D: Driver> Worker<D> {
     /// Replaces the servers of this pool that began before `before`.
     pub(super) fn outdated(&mut self, pool: &GlobalPool, before: Moment) {
         lock(&pool.group.welcomes).clear();
-        let Some((_, id)) = self.find_lane(pool) else {
+        let Some((_, id)) = self.tables.find_lane(pool) else {
             // This worker has no servers of the pool.
             return;
         };
-        if let Some(lane) = self.lanes.must_get_mut(id) {
+        if let Some(lane) = self.tables.lanes.must_get_mut(id) {
             lane.shard.recycle(before);
         }
         self.pump(id);
@@ -251,7 +256,7 @@ impl<D: Driver> Worker<D> {
                 .is_some()
         };
         let is_sign = codes.iter().flatten().any(|code| SIGNS.contains(code)) && is_wanted();
-        if is_sign && let Some(server) = self.servers.must_get_mut(server_id) {
+        if is_sign && let Some(server) = self.tables.servers.must_get_mut(server_id) {
             server.is_role_doubtful = true;
         }
     }

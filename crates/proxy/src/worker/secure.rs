@@ -121,8 +121,8 @@ impl<D: Driver> Worker<D> {
     /// Continues with the purpose of a connection whose handshake is done.
     fn secured(&mut self, asker: Asker, key: Key, session: Box<Session>, plain: &[u8]) {
         match asker {
-            Asker::Client(id) => self.client_secured(id, &session),
-            Asker::Server(id) => self.server_secured(id, &session),
+            Asker::Client(id) => self.tables.client_secured(id, &session),
+            Asker::Server(id) => self.tables.server_secured(id, &session),
             Asker::Cancel(_) => {}
         }
         self.driver.secure(key, session);
@@ -132,7 +132,7 @@ impl<D: Driver> Worker<D> {
             Asker::Server(id) => {
                 self.begin_login(id);
                 // The login may have failed already.
-                if !plain.is_empty() && self.servers.contains(id) {
+                if !plain.is_empty() && self.tables.servers.contains(id) {
                     self.server_received(id, plain);
                 }
             }
@@ -159,21 +159,21 @@ impl<D: Driver> Worker<D> {
     fn securing(&mut self, asker: Asker) -> Option<(Key, &mut Securing)> {
         match asker {
             Asker::Client(id) => {
-                let client = self.clients.get_mut(id)?;
+                let client = self.tables.clients.get_mut(id)?;
                 match &mut client.phase {
                     Phase::Securing(securing) => Some((client.key, securing)),
                     _ => None,
                 }
             }
             Asker::Server(id) => {
-                let server = self.servers.get_mut(id)?;
+                let server = self.tables.servers.get_mut(id)?;
                 match &mut server.stage {
                     Stage::Securing(securing) => Some((server.key, securing)),
                     _ => None,
                 }
             }
             Asker::Cancel(id) => {
-                let canceller = self.cancellers.get_mut(id)?;
+                let canceller = self.tables.cancellers.get_mut(id)?;
                 match &mut canceller.carrying {
                     Carrying::Securing(securing) => Some((canceller.key, securing)),
                     _ => None,

@@ -21,6 +21,7 @@ use weir_wire::startup::Version;
 use super::client::Leaving;
 use super::ids::{ClientId, GroupId, LaneId, ServerId, Waiter};
 use super::slots::{Phase, Server, Stage, Test, tcp_targets};
+use super::tables::Tables;
 use super::{Missing, Worker};
 use crate::driver::{Driver, Key, Owner, Why};
 use crate::global::{LastError, lock, random, secret_of};
@@ -36,7 +37,7 @@ pub(super) const REPORTED_MAX: usize = 64;
 impl<D: Driver> Worker<D> {
     /// Starts one more server connection for a pool.
     pub(super) fn connect(&mut self, lane_id: LaneId, token: ConnectToken) {
-        let Some(lane) = self.lanes.must_get_mut(lane_id) else {
+        let Some(lane) = self.tables.lanes.must_get_mut(lane_id) else {
             return;
         };
         let port = lane.global.group.settings().port;
@@ -54,10 +55,10 @@ impl<D: Driver> Worker<D> {
         let session = Session::new(Arc::default());
         let mut server = Server::new(Key::null(), (lane.group, lane_id), session, facts, self.now);
         server.stage = Stage::Connecting;
-        let id = self.servers.insert(server);
+        let id = self.tables.servers.insert(server);
         lane.shard.connect_started(token, id.into(), serial);
         if lane.shard.is_reserve(id.into()) {
-            let name = self.server_name(id);
+            let name = self.tables.server_name(id);
             tracing::warn!("{name} taking connection from reserve_pool");
         }
         let timeout = self.global.settled().settings.global.server_connect_timeout;
@@ -67,8 +68,9 @@ impl<D: Driver> Worker<D> {
 
     /// Connects to a host, after a look-up of its name if it has one.
     fn dial(&mut self, id: ServerId, host: HostId) {
-        let server = self.servers.must_get(id);
-        let Some(group) = server.and_then(|server| self.groups.must_get(server.group)) else {
+        let server = self.tables.servers.must_get(id);
+        let Some(group) = server.and_then(|server| self.tables.groups.must_get(server.group))
+        else {
             return;
         };
         let settings = Arc::clone(&group.settings);
@@ -98,7 +100,7 @@ impl<D: Driver> Worker<D> {
         if let Some(addresses) = self.global.resolver.cached(name, self.now) {
             return self.try_addresses(id, name, port, addresses);
         }
-        let Some(server) = self.servers.must_get_mut(id) else {
+        let Some(server) = self.tables.servers.must_get_mut(id) else {
             return;
         };
         server.stage = Stage::Resolving(name.to_owned());
@@ -109,7 +111,7 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(super) fn resolved(&mut self, resolved: Resolved) {
-        let Some(server) = self.servers.get_mut(resolved.server) else {
+        let Some(server) = self.tables.servers.get_mut(resolved.server) else {
             // The server was given up meanwhile.
             return;
         };
@@ -146,7 +148,7 @@ impl<D: Driver> Worker<D> {
             let target = targets.remove(0);
             match self.driver.connect(&target, Owner::Server(id)) {
                 Ok(key) => {
-                    if let Some(server) = self.servers.must_get_mut(id) {
+                    if let Some(server) = self.tables.servers.must_get_mut(id) {
                         server.key = key;
                         server.facts.target = target;
                         server.stage = Stage::Connecting;
@@ -168,7 +170,7 @@ impl<D: Driver> Worker<D> {
 
     /// Handles a connection attempt that an address refused.
     pub(super) fn connect_failed(&mut self, id: ServerId, error: &std::io::Error) {
-        let Some(server) = self.servers.must_get_mut(id) else {
+        let Some(server) = self.tables.servers.must_get_mut(id) else {
             return;
         };
         server.key = Key::null();
@@ -178,7 +180,7 @@ impl<D: Driver> Worker<D> {
 
     /// Starts the login on a connection that is made, and protected if required.
     pub(super) fn begin_login(&mut self, id: ServerId) {
-        let Some(server) = self.servers.must_get_mut(id) else {
+        let Some(server) = self.tables.servers.must_get_mut(id) else {
             return;
         };
         let (key, group_id) = (server.key, server.group);
@@ -196,7 +198,7 @@ impl<D: Driver> Worker<D> {
         match ServerLogin::start(plan, &mut message) {
             Ok(login) => {
                 self.driver.send(key, &message);
-                if let Some(server) = self.servers.must_get_mut(id) {
+                if let Some(server) = self.tables.servers.must_get_mut(id) {
                     server.stage = Stage::Login(Box::new(login));
                 }
             }
@@ -205,7 +207,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn login_plan(&self, group_id: GroupId, transport: Transport) -> Option<LoginPlan> {
-        let group = self.groups.must_get(group_id)?;
+        let group = self.tables.groups.must_get(group_id)?;
         let settled = self.global.settled();
         let settings = &group.settings;
         let pass_through = if settings.is_user_forced {
@@ -239,7 +241,7 @@ impl<D: Driver> Worker<D> {
 
     /// Handles bytes from a server, behind those that could not be handled before.
     pub(super) fn server_received(&mut self, id: ServerId, bytes: &[u8]) {
-        let Some(server) = self.servers.must_get_mut(id) else {
+        let Some(server) = self.tables.servers.must_get_mut(id) else {
             return;
         };
         if server.input.is_empty() {
@@ -256,7 +258,7 @@ impl<D: Driver> Worker<D> {
     /// Keeps the beginning of a message until its end has come.
     fn keep_server_input(&mut self, id: ServerId, rest: &[u8]) {
         // The input may have closed the server, or another worker may have it.
-        let Some(server) = self.servers.get_mut(id) else {
+        let Some(server) = self.tables.servers.get_mut(id) else {
             return;
         };
         if !rest.is_empty() {
@@ -270,12 +272,17 @@ impl<D: Driver> Worker<D> {
 
     #[inline]
     fn server_input(&mut self, id: ServerId, input: &[u8]) -> usize {
-        let Some(server) = self.servers.must_get(id) else {
+        let Some(server) = self.tables.servers.must_get(id) else {
             return input.len();
         };
         match (&server.stage, server.lease) {
             (Stage::Leased, Some(client)) => {
-                match self.clients.must_get(client).map(|client| &client.phase) {
+                match self
+                    .tables
+                    .clients
+                    .must_get(client)
+                    .map(|client| &client.phase)
+                {
                     Some(Phase::Welcome) => self.welcome_replied(id, client, input),
                     Some(Phase::Authenticating(_)) => self.inquiry_replied(id, client, input),
                     _ => self.server_replied(id, client, input),
@@ -296,7 +303,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn login_input(&mut self, id: ServerId, input: &[u8]) -> usize {
-        let Some(server) = self.servers.must_get_mut(id) else {
+        let Some(server) = self.tables.servers.must_get_mut(id) else {
             return input.len();
         };
         let key = server.key;
@@ -355,12 +362,12 @@ impl<D: Driver> Worker<D> {
     ) {
         match asker {
             Asker::Client(id) => {
-                if self.clients.contains(id) {
+                if self.tables.clients.contains(id) {
                     self.client_keys(id, keys, are_cached);
                 }
             }
             Asker::Server(id) => {
-                if self.servers.contains(id) {
+                if self.tables.servers.contains(id) {
                     self.server_keys(id, keys);
                 }
             }
@@ -369,7 +376,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn server_keys(&mut self, id: ServerId, keys: Option<&ScramKeys>) {
-        let Some(server) = self.servers.must_get_mut(id) else {
+        let Some(server) = self.tables.servers.must_get_mut(id) else {
             return;
         };
         let key = server.key;
@@ -391,18 +398,18 @@ impl<D: Driver> Worker<D> {
     }
 
     fn logged_in(&mut self, id: ServerId, logged_in: LoggedIn) {
-        let Some(server) = self.servers.must_get_mut(id) else {
+        let Some(server) = self.tables.servers.must_get_mut(id) else {
             return;
         };
         let group_id = server.group;
         let mut session = Session::new(Arc::new(logged_in.reported));
         session.set_process(logged_in.pid);
         (server.facts.pid, server.facts.key) = (logged_in.pid, logged_in.key);
-        self.share_reported(group_id, &mut session);
-        if let Some(server) = self.servers.must_get_mut(id) {
+        self.tables.share_reported(group_id, &mut session);
+        if let Some(server) = self.tables.servers.must_get_mut(id) {
             server.session = session;
         }
-        let group = self.groups.must_get(group_id);
+        let group = self.tables.groups.must_get(group_id);
         let query = group.and_then(|group| group.settings.connect_query.clone());
         match query {
             Some(query) => self.test_server(id, Test::Connect, &query),
@@ -416,39 +423,19 @@ impl<D: Driver> Worker<D> {
             return;
         }
         self.arm_server(id, None);
-        let Some(server) = self.servers.must_get_mut(id) else {
+        let Some(server) = self.tables.servers.must_get_mut(id) else {
             return;
         };
         server.stage = Stage::Idle;
         server.is_new = true;
         let lane_id = server.lane;
-        let Some(lane) = self.lanes.must_get_mut(lane_id) else {
+        let Some(lane) = self.tables.lanes.must_get_mut(lane_id) else {
             return;
         };
         lock(&lane.global.postponed).take();
         let verdict = lane.shard.connected(self.now, id.into());
         self.place(id, verdict);
         self.pump(lane_id);
-    }
-
-    /// Replaces equal sets of reported values by one shared set, so that comparing them compares one pointer.
-    pub(super) fn share_reported(&mut self, group_id: GroupId, session: &mut Session) {
-        let Some(group) = self.groups.must_get_mut(group_id) else {
-            return;
-        };
-        match group
-            .reported
-            .iter()
-            .find(|known| ***known == **session.reported())
-        {
-            Some(known) => session.share_reported(known),
-            None => {
-                if group.reported.len() >= REPORTED_MAX {
-                    group.reported.clear();
-                }
-                group.reported.push(Arc::clone(session.reported()));
-            }
-        }
     }
 
     // --- failing ---
@@ -465,8 +452,8 @@ impl<D: Driver> Worker<D> {
         let (error, kind) = match fault {
             LoginFault::Refused(body) => {
                 if is_password_refused(body)
-                    && let Some(server) = self.servers.must_get(id)
-                    && let Some(group) = self.groups.must_get(server.group)
+                    && let Some(server) = self.tables.servers.must_get(id)
+                    && let Some(group) = self.tables.groups.must_get(server.group)
                 {
                     group.global.forget_proofs();
                 }
@@ -496,7 +483,7 @@ impl<D: Driver> Worker<D> {
     /// Tries the next address of the host, else the next host, if one is left and may behave differently. It gets the
     /// full connect time.
     fn try_next_host(&mut self, id: ServerId, kind: FailureKind) -> bool {
-        let Some(server) = self.servers.must_get_mut(id) else {
+        let Some(server) = self.tables.servers.must_get_mut(id) else {
             return false;
         };
         if matches!(kind, FailureKind::Local | FailureKind::Rejected) {
@@ -506,7 +493,7 @@ impl<D: Driver> Worker<D> {
         let targets = std::mem::take(&mut server.targets);
         let mut next = None;
         if targets.is_empty() {
-            let lane = self.lanes.must_get_mut(lane_id);
+            let lane = self.tables.lanes.must_get_mut(lane_id);
             next = lane.and_then(|lane| lane.shard.next_host(self.now, id.into(), kind));
             if next.is_none() {
                 return false;
@@ -531,8 +518,12 @@ impl<D: Driver> Worker<D> {
 
     /// Logs a failed login as PgBouncer does: the server's message has a line of its own.
     fn log_failed_login(&self, id: ServerId, text: &str) {
-        let name = self.server_name(id);
-        let connected_at = self.servers.must_get(id).map(|it| it.facts.connected_at);
+        let name = self.tables.server_name(id);
+        let connected_at = self
+            .tables
+            .servers
+            .must_get(id)
+            .map(|it| it.facts.connected_at);
         let age = connected_at.map_or(0, |since| self.now.since(since).as_secs());
         if !text.starts_with("server login failed") {
             tracing::warn!("{name} closing because: {text} (age={age}s)");
@@ -551,11 +542,11 @@ impl<D: Driver> Worker<D> {
             return;
         }
         self.arm_server(id, None);
-        let Some(server) = self.servers.must_remove(id) else {
+        let Some(server) = self.tables.servers.must_remove(id) else {
             return;
         };
         self.driver.close(server.key);
-        let Some(lane) = self.lanes.must_get_mut(server.lane) else {
+        let Some(lane) = self.tables.lanes.must_get_mut(server.lane) else {
             return;
         };
         match (kind, &error.body) {
@@ -574,7 +565,7 @@ impl<D: Driver> Worker<D> {
 
     /// Handles the end of a server's connection, closed by the other side or broken. The driver has dropped it already.
     pub(super) fn server_ended(&mut self, id: ServerId, error: Option<&std::io::Error>) {
-        let Some(server) = self.servers.must_get_mut(id) else {
+        let Some(server) = self.tables.servers.must_get_mut(id) else {
             return;
         };
         server.key = Key::null();
@@ -592,15 +583,18 @@ impl<D: Driver> Worker<D> {
     /// Closes a server connection that had logged in; its client, if any, is told.
     pub(super) fn close_server(&mut self, id: ServerId, reason: &str) {
         self.arm_server(id, None);
-        let name = self.server_name(id);
-        let Some(server) = self.servers.must_remove(id) else {
+        let name = self.tables.server_name(id);
+        let Some(server) = self.tables.servers.must_remove(id) else {
             return;
         };
         if self.global.settled().settings.global.log_disconnections {
             let age = self.now.since(server.facts.connected_at).as_secs();
             tracing::info!("{name} closing because: {reason} (age={age}s)");
         }
-        if let Some(client) = server.lease.and_then(|client| self.clients.get(client)) {
+        if let Some(client) = server
+            .lease
+            .and_then(|client| self.tables.clients.get(client))
+        {
             // The client may go on without this server.
             self.driver.go(client.key, Why::Partner);
         }
@@ -617,12 +611,12 @@ impl<D: Driver> Worker<D> {
         }
         if let Stage::Moving(departure) = server.stage {
             // No pool has the server on its way.
-            if let Some(lane) = self.lanes.must_get_mut(server.lane) {
+            if let Some(lane) = self.tables.lanes.must_get_mut(server.lane) {
                 lane.shard.lost(self.now, departure.transfer);
             }
             return self.pump(server.lane);
         }
-        if let Some(lane) = self.lanes.must_get_mut(server.lane) {
+        if let Some(lane) = self.tables.lanes.must_get_mut(server.lane) {
             if let Stage::Testing(test @ (Test::Connect | Test::Load { is_new: true })) =
                 server.stage
             {
@@ -644,18 +638,18 @@ impl<D: Driver> Worker<D> {
             (Stage::Testing(Test::Role(Some(client))), _) => self.wait_for_role(client),
             (Stage::Listening(listener), _) => self.listener_lost(listener, &name, reason),
             // No byte of the server's answer went to the client.
-            (_, Some(client)) if self.is_asked_about(client) => {
+            (_, Some(client)) if self.tables.is_asked_about(client) => {
                 self.inquiry_lost(client, reason);
             }
             // No error can be sent in the middle of a message.
             (_, Some(client)) if server.session.is_mid_message() => {
-                if let Some(client) = self.clients.must_get_mut(client) {
+                if let Some(client) = self.tables.clients.must_get_mut(client) {
                     client.lease = None;
                 }
                 self.remove_client(client, Leaving::Lost, reason);
             }
-            (_, Some(client)) if self.does_without(client, &server.session) => {
-                if let Some(client) = self.clients.must_get_mut(client) {
+            (_, Some(client)) if self.tables.does_without(client, &server.session) => {
+                if let Some(client) = self.tables.clients.must_get_mut(client) {
                     client.lease = None;
                 }
             }
@@ -668,12 +662,12 @@ impl<D: Driver> Worker<D> {
     /// Queues a client again, in its old place, because the server that it was to get failed its check.
     pub(super) fn wait_again(&mut self, id: ClientId) {
         use weir_pool::Checkout;
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         client.lease = None;
         let (lane_id, since, want) = (client.lane, client.wait_since, client.want());
-        let Some(lane) = self.lanes.must_get_mut(lane_id) else {
+        let Some(lane) = self.tables.lanes.must_get_mut(lane_id) else {
             return;
         };
         match lane.shard.checkout_since(self.now, id.into(), want, since) {
@@ -682,7 +676,7 @@ impl<D: Driver> Worker<D> {
                 self.check_before_use(Waiter::Client(id), server.into());
             }
             Checkout::Queued(ticket) => {
-                if let Some(client) = self.clients.must_get_mut(id) {
+                if let Some(client) = self.tables.clients.must_get_mut(id) {
                     client.ticket = Some(ticket);
                 }
             }
@@ -691,20 +685,9 @@ impl<D: Driver> Worker<D> {
         self.pump(lane_id);
     }
 
-    /// True if a client loses nothing with its server: the client is idle, and only its settings were being set there
-    /// again.
-    pub(super) fn does_without(&self, id: ClientId, server: &Session) -> bool {
-        self.clients.must_get(id).is_some_and(|client| {
-            let is_idle = client.input.is_empty() && !client.stalled && client.ticket.is_none();
-            let is_free = client.session.pin().is_none() && !client.session.is_sending_to_server();
-            let is_ready = matches!(client.phase, Phase::Ready) && !server.is_dying();
-            is_ready && is_idle && is_free && server.is_only_resuming()
-        })
-    }
-
     /// Ends a client whose server is gone. `has_spoken` is true if the client has PostgreSQL's last message already.
     pub(super) fn lost_server(&mut self, id: ClientId, has_spoken: bool) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         if matches!(client.phase, Phase::Authenticating(_)) {
@@ -716,6 +699,44 @@ impl<D: Driver> Worker<D> {
         } else {
             self.fail_client(id, &Fault::ServerLost);
         }
+    }
+
+    /// Returns a moment in Unix seconds, for rows.
+    pub(super) fn unix(&self, moment: Moment) -> u64 {
+        self.global.clock.unix_seconds(moment)
+    }
+}
+
+impl Tables {
+    /// Replaces equal sets of reported values by one shared set, so that comparing them compares one pointer.
+    pub(super) fn share_reported(&mut self, group_id: GroupId, session: &mut Session) {
+        let Some(group) = self.groups.must_get_mut(group_id) else {
+            return;
+        };
+        match group
+            .reported
+            .iter()
+            .find(|known| ***known == **session.reported())
+        {
+            Some(known) => session.share_reported(known),
+            None => {
+                if group.reported.len() >= REPORTED_MAX {
+                    group.reported.clear();
+                }
+                group.reported.push(Arc::clone(session.reported()));
+            }
+        }
+    }
+
+    /// True if a client loses nothing with its server: the client is idle, and only its settings were being set there
+    /// again.
+    pub(super) fn does_without(&self, id: ClientId, server: &Session) -> bool {
+        self.clients.must_get(id).is_some_and(|client| {
+            let is_idle = client.input.is_empty() && !client.stalled && client.ticket.is_none();
+            let is_free = client.session.pin().is_none() && !client.session.is_sending_to_server();
+            let is_ready = matches!(client.phase, Phase::Ready) && !server.is_dying();
+            is_ready && is_idle && is_free && server.is_only_resuming()
+        })
     }
 
     /// Returns the prefix of PgBouncer's log lines.
@@ -730,11 +751,6 @@ impl<D: Driver> Worker<D> {
         });
         let address = super::slots::Address(&endpoint, 0);
         format!("S-{:#x}: {database}/{user}@{address}", server.facts.id)
-    }
-
-    /// Returns a moment in Unix seconds, for rows.
-    pub(super) fn unix(&self, moment: Moment) -> u64 {
-        self.global.clock.unix_seconds(moment)
     }
 }
 

@@ -12,6 +12,7 @@ use weir_wire::sqlstate::SqlState;
 use super::Worker;
 use super::ids::LaneId;
 use super::slots::{Lane, Stage};
+use super::tables::Tables;
 use super::timers::Timer;
 use crate::driver::Driver;
 use crate::sizing::{Sizing, TICK, few};
@@ -101,7 +102,7 @@ impl Lane {
 impl<D: Driver> Worker<D> {
     /// Arms the timer for pools that find their own size, if this pool is one.
     pub(super) fn arm_sizing(&mut self, lane_id: LaneId) {
-        let lane = self.lanes.must_get(lane_id);
+        let lane = self.tables.lanes.must_get(lane_id);
         if !self.is_sizing && lane.is_some_and(|lane| lane.counted.is_some()) {
             self.is_sizing = true;
             self.timers.arm(self.now.plus(TICK), Timer::Sizing);
@@ -110,10 +111,10 @@ impl<D: Driver> Worker<D> {
 
     pub(super) fn sizing_timer(&mut self) {
         self.is_sizing = false;
-        let looks = self.looks();
+        let looks = self.tables.looks(self.now);
         let (now, worker) = (self.now, self.number);
         let (mut is_needed, mut wakes) = (false, false);
-        for (id, lane) in &mut self.lanes {
+        for (id, lane) in &mut self.tables.lanes {
             let Some(counted) = &mut lane.counted else {
                 continue;
             };
@@ -131,14 +132,18 @@ impl<D: Driver> Worker<D> {
                 &*lane.global.group.key.user,
             );
             wakes |= counted.sizing.tick(now, name, &lane.global.shared);
-            let group = self.groups.must_get(lane.group);
+            let group = self.tables.groups.must_get(lane.group);
             let has_clients = group.is_some_and(|group| group.clients > 0);
             is_needed |= has_clients || lane.shard.assigned() > 0;
         }
         if wakes {
             self.global.wake_all();
         }
-        let counted = self.lanes.iter().filter(|(_, lane)| lane.counted.is_some());
+        let counted = self
+            .tables
+            .lanes
+            .iter()
+            .filter(|(_, lane)| lane.counted.is_some());
         let counted: Vec<_> = counted.map(|(id, _)| id).collect();
         for id in counted {
             // Servers may have become surplus.
@@ -149,9 +154,11 @@ impl<D: Driver> Worker<D> {
             self.timers.arm(now.plus(TICK), Timer::Sizing);
         }
     }
+}
 
+impl Tables {
     /// Looks at the servers of all pools, in one pass.
-    fn looks(&self) -> SecondaryMap<LaneId, Look> {
+    fn looks(&self, now: Moment) -> SecondaryMap<LaneId, Look> {
         let mut looks: SecondaryMap<_, Look> = SecondaryMap::new();
         for (_, server) in &self.servers {
             let client = server
@@ -168,7 +175,7 @@ impl<D: Driver> Worker<D> {
             };
             look.idle_in_transaction += u32::from(!server.session.is_busy());
             let since: Moment = client.transaction_at;
-            let is_long = self.now.since(since) > counted.sizing.pin_after();
+            let is_long = now.since(since) > counted.sizing.pin_after();
             look.pinned += u32::from(is_long || client.session.pin().is_some());
         }
         looks

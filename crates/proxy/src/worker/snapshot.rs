@@ -12,6 +12,7 @@ use super::console::Purpose as Gathered;
 use super::ids::ServerId;
 use super::measure::Tally;
 use super::slots::{Client, Group, Identity, Lane, Phase, Server, Stage};
+use super::tables::Tables;
 use crate::driver::{Driver, Key};
 use crate::global::{Purpose, balance_name, mode_name};
 use crate::moved::Facts;
@@ -20,21 +21,21 @@ mod cancels;
 
 impl<D: Driver> Worker<D> {
     pub(super) fn describe(&self) -> Snapshot {
-        let clients = self.clients.iter();
+        let clients = self.tables.clients.iter();
         let clients = clients.filter_map(|(_, client)| {
             let state = self.client_state(client)?;
             Some(self.client_row(client, state))
         });
-        let askers = self.cancellers.iter();
+        let askers = self.tables.cancellers.iter();
         let askers = askers.filter_map(|(_, canceller)| self.asker_row(canceller));
-        let servers = self.servers.iter();
+        let servers = self.tables.servers.iter();
         let servers = servers.map(|(id, server)| self.server_row(id, server));
-        let cancels = self.cancellers.iter();
+        let cancels = self.tables.cancellers.iter();
         let cancels = cancels.filter_map(|(_, canceller)| self.canceller_row(canceller));
         Snapshot {
             clients: clients.chain(askers).collect(),
             servers: servers.chain(cancels).collect(),
-            memory: self.memory(),
+            memory: self.tables.memory(),
             ..self.describe_pools()
         }
     }
@@ -43,19 +44,21 @@ impl<D: Driver> Worker<D> {
     pub(super) fn describe_pools(&self) -> Snapshot {
         let mut snapshot = Snapshot {
             broken_lookups: self.global.broken.count(),
-            cancels: self.cancellers.len() as u64,
+            cancels: self.tables.cancellers.len() as u64,
             errors: self.errors.clone(),
             workers: vec![self.load()],
             dns_names: self.global.resolver.len() as u64,
             ..Snapshot::default()
         };
         snapshot.login_clients = self
+            .tables
             .clients
             .iter()
             .filter(|(_, client)| is_logging_in(client))
             .count() as u64;
         snapshot.tls = self.global.settled().transport.rows();
         snapshot.dns_pending = self
+            .tables
             .servers
             .iter()
             .filter(|(_, server)| matches!(server.stage, Stage::Resolving(..)))
@@ -69,15 +72,15 @@ impl<D: Driver> Worker<D> {
                 .as_micros(),
         );
         let mut listeners = Vec::new();
-        let tallies = self.tallies();
-        for (_, group) in &self.groups {
+        let tallies = self.tables.tallies(self.now);
+        for (_, group) in &self.tables.groups {
             let key = &group.global.key;
             let name = (key.database.to_string(), key.user.to_string());
             let mut row = self.group_row(group);
             let totals = snapshot.databases.entry(name.0.clone()).or_default();
             add_totals(totals, group, period_us.unwrap_or(u64::MAX));
             for id in &group.lanes {
-                let Some(lane) = self.lanes.must_get(*id) else {
+                let Some(lane) = self.tables.lanes.must_get(*id) else {
                     continue;
                 };
                 totals.current_connections += lane.shard.servers() as u64;
@@ -97,7 +100,7 @@ impl<D: Driver> Worker<D> {
         for (name, row) in listeners {
             add_listener(&mut snapshot, name, row);
         }
-        self.show_cancels(&mut snapshot);
+        self.tables.show_cancels(&mut snapshot);
         // Figures that no worker has any more are reported once.
         if self.number == 0 {
             self.global.show_retired_totals(&mut snapshot);
@@ -119,7 +122,7 @@ impl<D: Driver> Worker<D> {
 
     fn client_row(&self, client: &Client, state: ClientState) -> ClientRow {
         let identity = &client.identity;
-        let server = client.lease.and_then(|id| self.servers.must_get(id));
+        let server = client.lease.and_then(|id| self.tables.servers.must_get(id));
         let waited = client.ticket.map(|ticket| self.now.since(ticket.since()));
         let name = client.session.reported().get("application_name");
         ClientRow {
@@ -160,12 +163,12 @@ impl<D: Driver> Worker<D> {
     }
 
     fn server_row(&self, id: ServerId, server: &Server) -> ServerRow {
-        let lane = self.lanes.must_get(server.lane);
+        let lane = self.tables.lanes.must_get(server.lane);
         let name = |f: fn(&Lane) -> &str| lane.map(f).unwrap_or_default().to_owned();
         let state = match server.stage {
             Stage::BeingCancelled => ServerState::BeingCanceled,
             Stage::Cleaning | Stage::Testing(_) => ServerState::Tested,
-            Stage::Idle if self.is_long_idle(id, server) => ServerState::Used,
+            Stage::Idle if self.tables.is_long_idle(self.now, id, server) => ServerState::Used,
             Stage::Idle | Stage::Moving(_) => ServerState::Idle,
             Stage::Leased | Stage::Listening(_) => ServerState::Active,
             Stage::Connecting
@@ -174,7 +177,7 @@ impl<D: Driver> Worker<D> {
             | Stage::Resolving(..)
             | Stage::Securing(_) => ServerState::Login,
         };
-        let client = server.lease.and_then(|id| self.clients.must_get(id));
+        let client = server.lease.and_then(|id| self.tables.clients.must_get(id));
         let remote = server.facts.target.endpoint();
         ServerRow {
             id: server.facts.id,
@@ -204,37 +207,6 @@ impl<D: Driver> Worker<D> {
             buffers: self.buffers(server.key, &server.input),
             worker: self.number,
         }
-    }
-
-    /// Returns memory rows by PgBouncer's names. An object's size includes the parts that it always points to.
-    fn memory(&self) -> BTreeMap<&'static str, MemoryRow> {
-        let row = |size: usize, used: usize, capacity: usize| MemoryRow {
-            size: size as u64,
-            used: used as u64,
-            free: capacity.saturating_sub(used) as u64,
-        };
-        let (clients, servers) = (&self.clients, &self.servers);
-        let client = size_of::<Client>() + size_of::<Identity>();
-        let server = size_of::<Server>() + size_of::<Facts>();
-        [
-            (
-                "client_cache",
-                row(client, clients.len(), clients.capacity()),
-            ),
-            (
-                "server_cache",
-                row(server, servers.len(), servers.capacity()),
-            ),
-            (
-                "pool_cache",
-                row(
-                    size_of::<Group>() + size_of::<Lane>(),
-                    self.groups.len(),
-                    self.groups.capacity(),
-                ),
-            ),
-        ]
-        .into()
     }
 
     /// Returns the size of the clients' pool.
@@ -298,6 +270,39 @@ impl<D: Driver> Worker<D> {
         }
         let period_us = u64::try_from(global.stats_period.as_micros()).unwrap_or(u64::MAX);
         self.gather(Gathered::Log(period_us));
+    }
+}
+
+impl Tables {
+    /// Returns memory rows by PgBouncer's names. An object's size includes the parts that it always points to.
+    fn memory(&self) -> BTreeMap<&'static str, MemoryRow> {
+        let row = |size: usize, used: usize, capacity: usize| MemoryRow {
+            size: size as u64,
+            used: used as u64,
+            free: capacity.saturating_sub(used) as u64,
+        };
+        let (clients, servers) = (&self.clients, &self.servers);
+        let client = size_of::<Client>() + size_of::<Identity>();
+        let server = size_of::<Server>() + size_of::<Facts>();
+        [
+            (
+                "client_cache",
+                row(client, clients.len(), clients.capacity()),
+            ),
+            (
+                "server_cache",
+                row(server, servers.len(), servers.capacity()),
+            ),
+            (
+                "pool_cache",
+                row(
+                    size_of::<Group>() + size_of::<Lane>(),
+                    self.groups.len(),
+                    self.groups.capacity(),
+                ),
+            ),
+        ]
+        .into()
     }
 }
 

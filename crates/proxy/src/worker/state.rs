@@ -12,6 +12,7 @@ use weir_sql::{Functions, Judge};
 use super::Worker;
 use super::ids::{ClientId, ServerId};
 use super::slots::Group;
+use super::tables::Tables;
 use crate::driver::Driver;
 use crate::global::GlobalGroup;
 
@@ -45,28 +46,22 @@ impl<D: Driver> Worker<D> {
     /// True if nothing in the session's state makes a client keep its free server. Most clients have no such state and
     /// do not get here.
     pub(super) fn settle_state(&mut self, id: ClientId, server_id: ServerId) -> bool {
-        !self.is_behind(id)
+        !self.tables.is_behind(id)
             && !self.asks_state(id, server_id)
             && self.settle_pin(id, server_id)
             && !self.keeps(id, server_id)
-    }
-
-    /// True if a client keeps its server until it has received all earlier notifications.
-    fn is_behind(&self, id: ClientId) -> bool {
-        let client = self.clients.must_get(id);
-        client.is_some_and(|client| client.session.is_behind())
     }
 
     /// Asks a free server about its client's session, if that must be known before another client uses the server. True
     /// if the server was asked.
     fn asks_state(&mut self, id: ClientId, server_id: ServerId) -> bool {
         let (Some(client), Some(server)) = (
-            self.clients.must_get(id),
-            self.servers.must_get_mut(server_id),
+            self.tables.clients.must_get(id),
+            self.tables.servers.must_get_mut(server_id),
         ) else {
             return false;
         };
-        let Some(group) = self.groups.must_get_mut(client.group) else {
+        let Some(group) = self.tables.groups.must_get_mut(client.group) else {
             return false;
         };
         if !server.session.is_uncertain() {
@@ -94,8 +89,8 @@ impl<D: Driver> Worker<D> {
     /// left.
     fn settle_pin(&mut self, id: ClientId, server_id: ServerId) -> bool {
         let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(id),
-            self.servers.must_get_mut(server_id),
+            self.tables.clients.must_get_mut(id),
+            self.tables.servers.must_get_mut(server_id),
         ) else {
             return false;
         };
@@ -103,7 +98,7 @@ impl<D: Driver> Worker<D> {
         if pin.is_none() && client.pinned.is_none() && !server.session.has_found() {
             return true;
         }
-        let Some(group) = self.groups.must_get_mut(client.group) else {
+        let Some(group) = self.tables.groups.must_get_mut(client.group) else {
             return false;
         };
         if server.session.take_found() {
@@ -141,6 +136,14 @@ impl<D: Driver> Worker<D> {
                 }
             }
         }
+    }
+}
+
+impl Tables {
+    /// True if a client keeps its server until it has received all earlier notifications.
+    fn is_behind(&self, id: ClientId) -> bool {
+        let client = self.clients.must_get(id);
+        client.is_some_and(|client| client.session.is_behind())
     }
 }
 

@@ -9,6 +9,7 @@ use weir_session::fault::Fault;
 use super::Worker;
 use super::ids::{CancellerId, ClientId, LaneId, ServerId};
 use super::slots::{Phase, Stage};
+use super::tables::Tables;
 use crate::driver::Driver;
 
 /// Purpose of a deadline.
@@ -78,7 +79,7 @@ impl<D: Driver> Worker<D> {
 
     /// Sets a client's only timer.
     pub(super) fn arm_client(&mut self, id: ClientId, at: Option<Moment>) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         if client.timer == at {
@@ -95,7 +96,7 @@ impl<D: Driver> Worker<D> {
     /// Sets a server's only timer.
     pub(super) fn arm_server(&mut self, id: ServerId, after: Option<Duration>) {
         let at = after.map(|after| self.now.plus(after));
-        let Some(server) = self.servers.must_get_mut(id) else {
+        let Some(server) = self.tables.servers.must_get_mut(id) else {
             return;
         };
         if let Some(old) = std::mem::replace(&mut server.timer, at) {
@@ -107,7 +108,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn client_timer(&mut self, id: ClientId) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         client.timer = None;
@@ -125,16 +126,16 @@ impl<D: Driver> Worker<D> {
     /// Checks the client timeouts (part 1.6). Each is checked when the first of them could be over, and again from then
     /// on, so that requests need not touch the timers.
     fn check_client_times(&mut self, id: ClientId) {
-        let Some(client) = self.clients.must_get(id) else {
+        let Some(client) = self.tables.clients.must_get(id) else {
             return;
         };
-        let Some(group) = self.groups.must_get(client.group) else {
+        let Some(group) = self.tables.groups.must_get(client.group) else {
             return;
         };
         let settings = &group.settings;
         let server = client
             .lease
-            .and_then(|server| self.servers.must_get(server));
+            .and_then(|server| self.tables.servers.must_get(server));
         let busy = server.is_some_and(|server| server.session.is_busy());
         // A pinned client has its server between transactions, too.
         let at_work = server.is_some_and(|server| !server.session.is_free());
@@ -188,7 +189,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn server_timer(&mut self, id: ServerId) {
-        let Some(server) = self.servers.must_get_mut(id) else {
+        let Some(server) = self.tables.servers.must_get_mut(id) else {
             return;
         };
         server.timer = None;
@@ -210,7 +211,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn lane_timer(&mut self, id: LaneId) {
-        let Some(lane) = self.lanes.must_get_mut(id) else {
+        let Some(lane) = self.tables.lanes.must_get_mut(id) else {
             return;
         };
         lane.tick = None;
@@ -224,7 +225,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn stats_timer(&mut self) {
-        for (_, group) in &mut self.groups {
+        for (_, group) in &mut self.tables.groups {
             let [last, _] = group.period;
             group.period = [group.counters, last];
             if let Some(timing) = &mut group.timing {
@@ -233,10 +234,12 @@ impl<D: Driver> Worker<D> {
         }
         self.log_stats();
         self.drop_unused_groups();
-        self.give_back();
+        self.tables.give_back();
         self.arm_stats();
     }
+}
 
+impl Tables {
     /// Frees memory that bursts of statements took. Visits each client, server and statement.
     fn give_back(&mut self) {
         for (_, client) in &mut self.clients {

@@ -40,8 +40,8 @@ impl<D: Driver> Worker<D> {
         asked: Arc<Settings>,
     ) {
         let (Some(client), Some(group)) = (
-            self.clients.must_get_mut(id),
-            self.groups.must_get_mut(group_id),
+            self.tables.clients.must_get_mut(id),
+            self.tables.groups.must_get_mut(group_id),
         ) else {
             return;
         };
@@ -54,7 +54,7 @@ impl<D: Driver> Worker<D> {
         let (key, name) = welcome_key(client.session.settings());
         let known = lock(&group.global.welcomes).get(&key).cloned();
         group.clients += 1;
-        self.count_clients(group_id);
+        self.tables.count_clients(self.now, group_id);
         self.arm_sizing(lane_id);
         match known {
             Some(reported) => {
@@ -63,7 +63,11 @@ impl<D: Driver> Worker<D> {
             }
             None => {
                 if self.check_out(id) {
-                    let server = self.clients.must_get(id).and_then(|client| client.lease);
+                    let server = self
+                        .tables
+                        .clients
+                        .must_get(id)
+                        .and_then(|client| client.lease);
                     if let Some(server) = server {
                         self.ask_for_welcome(id, server);
                     }
@@ -76,8 +80,8 @@ impl<D: Driver> Worker<D> {
     /// Sets a client's start-up parameters on the server that it got for its greeting.
     pub(super) fn ask_for_welcome(&mut self, id: ClientId, server_id: ServerId) {
         let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(id),
-            self.servers.must_get_mut(server_id),
+            self.tables.clients.must_get_mut(id),
+            self.tables.servers.must_get_mut(server_id),
         ) else {
             return;
         };
@@ -109,8 +113,8 @@ impl<D: Driver> Worker<D> {
         input: &[u8],
     ) -> usize {
         let (Some(client), Some(server)) = (
-            self.clients.must_get_mut(id),
-            self.servers.must_get_mut(server_id),
+            self.tables.clients.must_get_mut(id),
+            self.tables.servers.must_get_mut(server_id),
         ) else {
             return input.len();
         };
@@ -139,7 +143,7 @@ impl<D: Driver> Worker<D> {
 
     /// Remembers what a server reports for the client's parameters, and sends the greeting.
     fn welcome_known(&mut self, id: ClientId, server_id: ServerId) {
-        let Some(server) = self.servers.must_get_mut(server_id) else {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return;
         };
         let group_id = server.group;
@@ -148,15 +152,15 @@ impl<D: Driver> Worker<D> {
             &mut server.session,
             weir_session::server::Server::new(Arc::default()),
         );
-        self.share_reported(group_id, &mut session);
+        self.tables.share_reported(group_id, &mut session);
         let reported = Arc::clone(session.reported());
         let default_name = session.default_of("application_name").map(str::to_owned);
-        if let Some(server) = self.servers.must_get_mut(server_id) {
+        if let Some(server) = self.tables.servers.must_get_mut(server_id) {
             server.session = session;
         }
         if let (Some(client), Some(group)) = (
-            self.clients.must_get_mut(id),
-            self.groups.must_get(group_id),
+            self.tables.clients.must_get_mut(id),
+            self.tables.groups.must_get(group_id),
         ) {
             client.lease = None;
             let (key, _) = welcome_key(client.session.settings());
@@ -178,7 +182,7 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a client whose start-up parameter the server refused, with the error that PostgreSQL would send at login.
     pub(super) fn refuse_client(&mut self, id: ClientId, body: &[u8], reason: &str) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         client.lease = None;
@@ -188,7 +192,7 @@ impl<D: Driver> Worker<D> {
 
     /// Sends AuthenticationOk, parameters, cancel key and ReadyForQuery.
     fn enter(&mut self, id: ClientId, reported: Arc<Reported>) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         client.phase = Phase::Ready;
@@ -213,12 +217,12 @@ impl<D: Driver> Worker<D> {
             let _ = report.encode_notice(&mut message);
         }
         let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         self.driver.send(client.key, &message);
         let mut timer = None;
-        if let Some(group) = self.groups.must_get_mut(client.group) {
+        if let Some(group) = self.tables.groups.must_get_mut(client.group) {
             group.counters.client_logins += 1;
             if group.settings.pool_mode == PoolMode::Session {
                 client.session.set_pin(Pin::Session);
@@ -239,7 +243,7 @@ impl<D: Driver> Worker<D> {
         message: &mut Vec<u8>,
     ) -> std::io::Result<()> {
         let place = self.place_of(id);
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return Ok(());
         };
         let key_len = if client.identity.long_key {

@@ -13,6 +13,7 @@ use weir_wire::frame::{Side, frame};
 use super::super::Worker;
 use super::super::ids::{ClientId, number};
 use super::super::slots::{Client, Server};
+use super::super::tables::Tables;
 use super::{Asking, Wish};
 use crate::driver::{Driver, Why};
 use crate::mailbox::Message;
@@ -53,7 +54,7 @@ impl<D: Driver> Worker<D> {
     /// Requests delivery of all notifications sent so far, if a client's ReadyForQuery waits for them.
     pub(super) fn flush_if_behind(&mut self, id: ClientId) {
         let seat = self.seat(id);
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         if !client.session.is_behind() {
@@ -66,7 +67,7 @@ impl<D: Driver> Worker<D> {
         // The server's next bytes are not read until then.
         if let Some(server) = client
             .lease
-            .and_then(|server| self.servers.must_get(server))
+            .and_then(|server| self.tables.servers.must_get(server))
         {
             self.driver.stop(server.key, Why::Flush);
         }
@@ -75,7 +76,7 @@ impl<D: Driver> Worker<D> {
 
     /// Continues with a client's ReadyForQuery: all notifications before it have arrived.
     pub(super) fn flushed(&mut self, seat: Seat) {
-        let Some(client) = self.seated(seat) else {
+        let Some(client) = self.tables.seated(seat) else {
             return;
         };
         if let Some(subscriber) = client.subscriber.as_deref_mut() {
@@ -91,7 +92,7 @@ impl<D: Driver> Worker<D> {
             debug_assert!(false, "it keeps its server until it is told");
             return;
         };
-        if let Some(server) = self.servers.must_get(server_id) {
+        if let Some(server) = self.tables.servers.must_get(server_id) {
             if self.driver.is_full(key) {
                 self.driver.stop(server.key, Why::Partner);
             }
@@ -101,6 +102,31 @@ impl<D: Driver> Worker<D> {
         self.server_received(server_id, &[]);
     }
 
+    /// Returns where a client is, for the listener.
+    pub(super) fn seat(&self, id: ClientId) -> Seat {
+        Seat {
+            worker: self.number,
+            client: number(id),
+        }
+    }
+
+    /// Sends a client's wish to the listener of its database.
+    pub(super) fn mail_wish(&mut self, seat: Seat, wish: Wish) {
+        let client = self.tables.clients.must_get(seat.client.into());
+        let Some(lane) = client.and_then(|client| self.tables.lanes.must_get(client.lane)) else {
+            return;
+        };
+        let asking = Asking {
+            pool: Arc::clone(&lane.global),
+            seat,
+            wish,
+        };
+        let worker = self.listening_worker(&asking.pool.group.key.database);
+        self.mail(worker, Message::Listen(Box::new(asking)));
+    }
+}
+
+impl Tables {
     /// Marks notifications from a client's server as its own: those that other clients sent there have arrived.
     pub(super) fn leased(&mut self, seat: Seat, pid: u32) {
         let Some(client) = self.seated(seat) else {
@@ -119,28 +145,5 @@ impl<D: Driver> Worker<D> {
         {
             subscriber.own = Some(pid);
         }
-    }
-
-    /// Returns where a client is, for the listener.
-    pub(super) fn seat(&self, id: ClientId) -> Seat {
-        Seat {
-            worker: self.number,
-            client: number(id),
-        }
-    }
-
-    /// Sends a client's wish to the listener of its database.
-    pub(super) fn mail_wish(&mut self, seat: Seat, wish: Wish) {
-        let client = self.clients.must_get(seat.client.into());
-        let Some(lane) = client.and_then(|client| self.lanes.must_get(client.lane)) else {
-            return;
-        };
-        let asking = Asking {
-            pool: Arc::clone(&lane.global),
-            seat,
-            wish,
-        };
-        let worker = self.listening_worker(&asking.pool.group.key.database);
-        self.mail(worker, Message::Listen(Box::new(asking)));
     }
 }

@@ -121,7 +121,7 @@ impl<D: Driver> Worker<D> {
 
     fn hold_listeners_back(&mut self, is_held: bool) {
         self.listening.outbox.is_holding_back = is_held;
-        for (_, server) in &self.servers {
+        for (_, server) in &self.tables.servers {
             match server.stage {
                 Stage::Listening(_) if is_held => self.driver.stop(server.key, Why::Outbox),
                 Stage::Listening(_) => self.driver.go(server.key, Why::Outbox),

@@ -19,6 +19,7 @@ use super::super::ids::{ClientId, GroupId, ServerId};
 use super::super::keeping::Kept;
 use super::super::measure::code_of;
 use super::super::slots::{Client, Phase, Stage};
+use super::super::tables::Tables;
 use super::super::welcome::as_fatal;
 use super::super::{Missing, Worker};
 use super::{Heard, Leaver, Loss, Wish};
@@ -120,12 +121,12 @@ impl<D: Driver> Worker<D> {
         id: ClientId,
         batch: &Batch<'_>,
     ) -> Option<usize> {
-        let client = self.clients.must_get_mut(id)?;
+        let client = self.tables.clients.must_get_mut(id)?;
         if let Some(subscriber) = client.subscriber.as_deref_mut() {
             // The server that had to answer first may have died instead.
             subscriber.is_next = false;
         }
-        let group = self.groups.must_get_mut(client.group)?;
+        let group = self.tables.groups.must_get_mut(client.group)?;
         let rules = group.rules;
         let found = match channels::request(&client.session, &mut group.judge, rules, batch) {
             Recognized::Nothing => return None,
@@ -138,7 +139,7 @@ impl<D: Driver> Worker<D> {
         let Some(found) = found else { return Some(0) };
         found.take(
             &mut client.session,
-            &mut self.registry,
+            &mut self.tables.registry,
             &group.global.proven,
         );
         client.request_at = self.now;
@@ -162,7 +163,7 @@ impl<D: Driver> Worker<D> {
         server_id: ServerId,
         input: &[u8],
     ) -> bool {
-        let Some(server) = self.servers.must_get(server_id) else {
+        let Some(server) = self.tables.servers.must_get(server_id) else {
             return false;
         };
         let may_go = server.kept != Kept::No
@@ -172,22 +173,23 @@ impl<D: Driver> Worker<D> {
     }
 
     fn lets_go_for(&mut self, id: ClientId, server_id: ServerId, input: &[u8]) -> bool {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return false;
         };
-        let Some(group) = self.groups.must_get_mut(client.group) else {
+        let Some(group) = self.tables.groups.must_get_mut(client.group) else {
             return false;
         };
         let batch = Batch::scan(input);
         let found = channels::request(&client.session, &mut group.judge, group.rules, &batch);
         let is_outside = self
+            .tables
             .servers
             .must_get(server_id)
             .is_some_and(|server| server.session.status() == TransactionStatus::Idle);
         if found == Recognized::Nothing || client.session.pin().is_some() || !is_outside {
             return false;
         }
-        if let Some(server) = self.servers.must_get_mut(server_id)
+        if let Some(server) = self.tables.servers.must_get_mut(server_id)
             && server.session.has_open_batch()
         {
             if !matches!(found, Recognized::Request(_)) {
@@ -198,13 +200,14 @@ impl<D: Driver> Worker<D> {
             self.driver.send(server.key, &sync);
         } else if self.release_kept(server_id) {
             return true;
-        } else if let Some(server) = self.servers.must_get(server_id)
+        } else if let Some(server) = self.tables.servers.must_get(server_id)
             && !server.session.is_asked_only()
         {
             // The server has begun something that only the client can end.
             return false;
         }
         let subscriber = self
+            .tables
             .clients
             .must_get_mut(id)
             .map(|client| &mut client.subscriber);
@@ -214,21 +217,10 @@ impl<D: Driver> Worker<D> {
         false
     }
 
-    /// True if the client's input is a request to listen or unlisten that has to wait for its server's answer to a
-    /// question of ours.
-    #[inline]
-    pub(in super::super) fn waits_to_listen(&self, id: ClientId) -> bool {
-        let subscriber = self
-            .clients
-            .must_get(id)
-            .and_then(|client| client.subscriber.as_deref());
-        subscriber.is_some_and(|subscriber| subscriber.is_next)
-    }
-
     /// Continues with the next request that changes a subscription. The answer follows the last request.
     fn listen(&mut self, id: ClientId, mut waiting: Waiting) {
         let seat = self.seat(id);
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let is_so = |request: &Request| match (client.session.subscriptions(), request) {
@@ -267,8 +259,8 @@ impl<D: Driver> Worker<D> {
         }
         // Six bytes always fit.
         let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
-        if let Some(client) = self.clients.must_get_mut(id)
-            && let Some(group) = self.groups.must_get_mut(client.group)
+        if let Some(client) = self.tables.clients.must_get_mut(id)
+            && let Some(group) = self.tables.groups.must_get_mut(client.group)
         {
             client.replied_at = self.now;
             group.counters.queries += 1;
@@ -298,7 +290,7 @@ impl<D: Driver> Worker<D> {
             match one {
                 Heard::Done(seat) => self.request_done(seat, None),
                 Heard::Flushed(seat) => self.flushed(seat),
-                Heard::Leased(seat, pid) => self.leased(seat, pid),
+                Heard::Leased(seat, pid) => self.tables.leased(seat, pid),
                 Heard::Refused(seat, body) => self.request_done(seat, Some(&body)),
                 Heard::Lost(seats, loss) => self.stopped_hearing(&seats, &loss),
                 Heard::Notification(..) => {}
@@ -347,14 +339,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Returns the client that a message is for. None if the client has left while the message was on its way.
-    pub(super) fn seated(&mut self, seat: Seat) -> Option<&mut Client> {
-        self.clients.get_mut(seat.client.into())
-    }
-
     /// Handles the listener's answer to a request: done, or refused with an ErrorResponse of this body.
     fn request_done(&mut self, seat: Seat, refusal: Option<&[u8]>) {
-        let Some(client) = self.seated(seat) else {
+        let Some(client) = self.tables.seated(seat) else {
             return;
         };
         let waiting = client
@@ -385,7 +372,7 @@ impl<D: Driver> Worker<D> {
 
     fn stopped_hearing(&mut self, seats: &[Seat], loss: &Loss) {
         for seat in seats {
-            let Some(client) = self.seated(*seat) else {
+            let Some(client) = self.tables.seated(*seat) else {
                 continue;
             };
             // A request that came too late for this listener may reach the next one: the client's end withdraws it.
@@ -400,7 +387,7 @@ impl<D: Driver> Worker<D> {
                 })
             });
             client.session.drop_subscriptions();
-            if self.is_in_a_message(seat.client.into()) {
+            if self.tables.is_in_a_message(seat.client.into()) {
                 // No error can be sent in the middle of a message.
                 self.remove_client(seat.client.into(), Leaving::Lost, "listening server lost");
                 continue;
@@ -434,11 +421,11 @@ impl<D: Driver> Worker<D> {
             let subscriptions = client.session.subscriptions();
             subscriptions.is_some_and(|own| own.contains(channel))
         };
-        if !self.seated(seat).is_some_and(listens) {
+        if !self.tables.seated(seat).is_some_and(listens) {
             return false;
         }
         for is_second in [false, true] {
-            let Some(client) = self.seated(seat) else {
+            let Some(client) = self.tables.seated(seat) else {
                 return false;
             };
             let own = client.own_notification(message);
@@ -467,11 +454,11 @@ impl<D: Driver> Worker<D> {
     /// Ends a client whose queue is full: it would miss a notification. `limit` names the limit.
     fn end_full(&mut self, id: ClientId, limit: &'static str) {
         let fault = Fault::ListenQueueFull(limit);
-        let group = self.clients.must_get(id).map(|client| client.group);
-        if let Some(group) = group.and_then(|group| self.groups.must_get_mut(group)) {
+        let group = self.tables.clients.must_get(id).map(|client| client.group);
+        if let Some(group) = group.and_then(|group| self.tables.groups.must_get_mut(group)) {
             group.counters.listen_overflows += 1;
         }
-        if self.is_in_a_message(id) {
+        if self.tables.is_in_a_message(id) {
             return self.remove_client(id, Leaving::Lost, &fault.text());
         }
         self.fail_client(id, &fault);
@@ -482,7 +469,7 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(in super::super) fn deliver_mail(&mut self, id: ClientId) {
         // An earlier step may have ended the client.
-        let Some(client) = self.clients.get(id) else {
+        let Some(client) = self.tables.clients.get(id) else {
             return;
         };
         let has_mail = |subscriber: &Subscriber| !subscriber.mail.is_empty();
@@ -492,12 +479,12 @@ impl<D: Driver> Worker<D> {
     }
 
     fn deliver_now(&mut self, id: ClientId) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let may_be_told = match client.lease {
             None => matches!(client.phase, Phase::Ready),
-            Some(server) => self.servers.must_get(server).is_some_and(|server| {
+            Some(server) => self.tables.servers.must_get(server).is_some_and(|server| {
                 server.lease == Some(id)
                     && matches!(server.stage, Stage::Leased)
                     && server.session.is_free()
@@ -520,7 +507,7 @@ impl<D: Driver> Worker<D> {
 
     /// Sends a client its waiting notifications: all of them, or as many as its socket takes.
     fn send_some_mail(&mut self, id: ClientId, all: bool) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let Some(subscriber) = client.subscriber.as_deref_mut() else {
@@ -536,19 +523,12 @@ impl<D: Driver> Worker<D> {
         }
         subscriber.unread_since = (!subscriber.mail.is_empty()).then_some(self.now);
         client.drop_unused_subscriber();
-        if let Some(group) = self.groups.must_get_mut(client.group) {
+        if let Some(group) = self.tables.groups.must_get_mut(client.group) {
             group.counters.bytes_sent += bytes as u64;
             group.counters.notifications += count as u64;
         }
         super::super::trim(&mut messages);
         self.answers = messages;
-    }
-
-    /// True if a client's server is in the middle of a message to the client.
-    fn is_in_a_message(&self, id: ClientId) -> bool {
-        let server = self.clients.must_get(id).and_then(|client| client.lease);
-        let server = server.and_then(|server| self.servers.must_get(server));
-        server.is_some_and(|server| server.lease == Some(id) && server.session.is_mid_message())
     }
 
     // --- the end ---
@@ -559,7 +539,7 @@ impl<D: Driver> Worker<D> {
     pub(in super::super) fn after_hearing(&mut self, id: ClientId) {
         let listens = |client: &Client| client.subscriber.is_some();
         // The replies may have ended the client.
-        if self.clients.get(id).is_some_and(listens) {
+        if self.tables.clients.get(id).is_some_and(listens) {
             self.end_unlistened(id);
             self.deliver_mail(id);
             self.flush_if_behind(id);
@@ -569,7 +549,7 @@ impl<D: Driver> Worker<D> {
 
     /// Handles the input that waited for an answer of the client's server.
     fn take_next(&mut self, id: ClientId) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         let is_next = |subscriber: &mut Subscriber| std::mem::take(&mut subscriber.is_next);
@@ -580,7 +560,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn end_unlistened(&mut self, id: ClientId) {
-        let Some(client) = self.clients.must_get_mut(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         if client.session.subscriptions().is_none() {
@@ -588,7 +568,7 @@ impl<D: Driver> Worker<D> {
         }
         let group = client.group;
         for request in client.session.subscriptions_mut().take_ended() {
-            let Some(client) = self.clients.must_get_mut(id) else {
+            let Some(client) = self.tables.clients.must_get_mut(id) else {
                 return;
             };
             let subscriptions = client.session.subscriptions_mut();
@@ -605,7 +585,7 @@ impl<D: Driver> Worker<D> {
             };
             self.mail_end(id, group, channel);
         }
-        if let Some(client) = self.clients.must_get_mut(id) {
+        if let Some(client) = self.tables.clients.must_get_mut(id) {
             client.drop_unused_subscriber();
         }
     }
@@ -618,7 +598,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn mail_end(&mut self, id: ClientId, group: GroupId, channel: Option<Channel>) {
-        let Some(group) = self.groups.must_get(group) else {
+        let Some(group) = self.tables.groups.must_get(group) else {
             return;
         };
         let leaver = Leaver {
@@ -628,6 +608,31 @@ impl<D: Driver> Worker<D> {
         };
         let worker = self.listening_worker(&leaver.database);
         self.mail(worker, Message::ListenEnd(Box::new(leaver)));
+    }
+}
+
+impl Tables {
+    /// True if the client's input is a request to listen or unlisten that has to wait for its server's answer to a
+    /// question of ours.
+    #[inline]
+    pub(in super::super) fn waits_to_listen(&self, id: ClientId) -> bool {
+        let subscriber = self
+            .clients
+            .must_get(id)
+            .and_then(|client| client.subscriber.as_deref());
+        subscriber.is_some_and(|subscriber| subscriber.is_next)
+    }
+
+    /// Returns the client that a message is for. None if the client has left while the message was on its way.
+    pub(super) fn seated(&mut self, seat: Seat) -> Option<&mut Client> {
+        self.clients.get_mut(seat.client.into())
+    }
+
+    /// True if a client's server is in the middle of a message to the client.
+    fn is_in_a_message(&self, id: ClientId) -> bool {
+        let server = self.clients.must_get(id).and_then(|client| client.lease);
+        let server = server.and_then(|server| self.servers.must_get(server));
+        server.is_some_and(|server| server.lease == Some(id) && server.session.is_mid_message())
     }
 }
 

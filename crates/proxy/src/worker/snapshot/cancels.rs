@@ -2,6 +2,7 @@
 
 use weir_stats::{ClientRow, ClientState, ServerRow, ServerState, Snapshot};
 
+use super::super::tables::Tables;
 use super::Worker;
 use crate::driver::Driver;
 use crate::worker::cancel::{CancelAsker, Canceller};
@@ -10,12 +11,12 @@ use crate::worker::slots::Client;
 impl<D: Driver> Worker<D> {
     /// Row of the client that brought a cancel request which is on its way to a server.
     pub(super) fn asker_row(&self, canceller: &Canceller) -> Option<ClientRow> {
-        let client = self.asker_of(canceller)?;
+        let client = self.tables.asker_of(canceller)?;
         let state = match canceller.is_sent() {
             true => ClientState::ActiveCancelRequest,
             false => ClientState::WaitingCancelRequest,
         };
-        let (database, user) = self.name_of_cancel(canceller)?;
+        let (database, user) = self.tables.name_of_cancel(canceller)?;
         Some(ClientRow {
             database,
             user,
@@ -23,17 +24,10 @@ impl<D: Driver> Worker<D> {
         })
     }
 
-    fn asker_of(&self, canceller: &Canceller) -> Option<&Client> {
-        match canceller.asker()? {
-            CancelAsker::Here(client) => self.clients.get(client),
-            CancelAsker::Neighbour(_) | CancelAsker::There(_) => None,
-        }
-    }
-
     /// Row of a connection that carries a cancel request to a server.
     pub(super) fn canceller_row(&self, canceller: &Canceller) -> Option<ServerRow> {
-        let (database, user) = self.name_of_cancel(canceller)?;
-        let client = self.asker_of(canceller);
+        let (database, user) = self.tables.name_of_cancel(canceller)?;
+        let client = self.tables.asker_of(canceller);
         let remote = canceller.target.endpoint();
         let began_at = self.unix(canceller.began_at());
         Some(ServerRow {
@@ -54,6 +48,15 @@ impl<D: Driver> Worker<D> {
             buffers: self.buffers(canceller.key, &[]),
             worker: self.number,
         })
+    }
+}
+
+impl Tables {
+    fn asker_of(&self, canceller: &Canceller) -> Option<&Client> {
+        match canceller.asker()? {
+            CancelAsker::Here(client) => self.clients.get(client),
+            CancelAsker::Neighbour(_) | CancelAsker::There(_) => None,
+        }
     }
 
     /// Returns the pool of the server that a cancel request is for, as rows name it.

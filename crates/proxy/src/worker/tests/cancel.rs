@@ -303,7 +303,7 @@ fn a_cancel_finds_its_client_on_another_worker() {
     let workers: Vec<_> = world
         .workers
         .iter()
-        .map(|worker| worker.clients.len())
+        .map(|worker| worker.tables.clients.len())
         .collect();
     assert_eq!(workers, [1, 1]);
     for client in [one, other] {

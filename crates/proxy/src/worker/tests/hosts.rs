@@ -24,7 +24,7 @@ fn dial(world: &mut World, database: &str) -> usize {
 
 /// Returns the last part of the addresses that are being connected to, sorted.
 fn dialled(world: &World) -> String {
-    let servers = world.workers[0].servers.iter();
+    let servers = world.workers[0].tables.servers.iter();
     let addresses = servers.map(|(_, server)| match &server.facts.target {
         Target::Tcp(address, _) => address.ip().to_string().pop().unwrap(),
         _ => '?',

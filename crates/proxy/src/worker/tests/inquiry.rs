@@ -212,7 +212,7 @@ fn sec_43_the_pool_that_asks_is_nobodys_even_if_the_user_is_the_same() {
     assert!(world.callers[ann].heard().ends_with("Z(I)"));
     assert_eq!(users(&world), ["keeper", "keeper", "ann"]);
     assert_eq!(world.servers[1].asked, [AUTH_QUERY_WITH_END]);
-    let groups = world.workers[0].groups.iter();
+    let groups = world.workers[0].tables.groups.iter();
     let private: Vec<_> = groups
         .filter(|(_, group)| group.global.key.purpose != Purpose::Clients)
         .map(|(_, group)| &*group.global.key.user)

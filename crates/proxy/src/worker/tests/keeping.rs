@@ -55,7 +55,7 @@ fn a_client_keeps_its_server_while_nobody_waits_wherever_clients_are() {
         let servers = world
             .workers
             .iter()
-            .flat_map(|worker| worker.servers.iter());
+            .flat_map(|worker| worker.tables.servers.iter());
         servers.filter(|(_, server)| server.lease.is_some()).count()
     };
     assert_eq!(held(), 1);

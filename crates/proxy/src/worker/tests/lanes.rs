@@ -13,7 +13,11 @@ use crate::mailbox::Message;
 fn a_server_that_is_idle_on_one_worker_serves_a_client_of_another() {
     let mut world = World::new(2, "default_pool_size = 1");
     let (one, other) = (world.login(), world.login());
-    assert_eq!(world.workers[0].clients.len(), 1, "one client on each");
+    assert_eq!(
+        world.workers[0].tables.clients.len(),
+        1,
+        "one client on each"
+    );
     for round in 0..6 {
         for client in [one, other] {
             let tag = format!("c{client}-{round}");
@@ -30,7 +34,7 @@ fn cor_22_a_server_that_dies_on_its_way_to_another_worker_loses_no_query() {
         let mut world = World::new(2, "default_pool_size = 1");
         let (one, other) = (world.login(), world.login());
         world.ask(one, &say().query("row x"));
-        let home = (0..2).find(|worker| !world.workers[*worker].servers.is_empty());
+        let home = (0..2).find(|worker| !world.workers[*worker].tables.servers.is_empty());
         let home = home.unwrap();
         let asker = 1 - home;
         let client = [one, other][asker];
@@ -38,7 +42,10 @@ fn cor_22_a_server_that_dies_on_its_way_to_another_worker_loses_no_query() {
         world.callers[client].serve();
         world.turn(asker);
         world.turn(home);
-        assert!(world.workers[home].servers.is_empty(), "it is on its way");
+        assert!(
+            world.workers[home].tables.servers.is_empty(),
+            "it is on its way"
+        );
         world.servers[0].die(how == End::Orderly, how);
         world.servers[0].serve();
         world.settle();
@@ -52,7 +59,7 @@ fn cor_22_a_server_that_dies_on_its_way_to_another_worker_loses_no_query() {
 fn a_console_is_answered_although_its_workers_mailbox_was_full() {
     let mut world = World::new(2, "admin_users = ann\nstats_users = ann");
     let console = world.login_to_console();
-    let home = usize::from(world.workers[0].clients.is_empty());
+    let home = usize::from(world.workers[0].tables.clients.is_empty());
     world.callers[console].say(&say().query("SHOW LISTS"));
     world.callers[console].serve();
     world.turn(home);

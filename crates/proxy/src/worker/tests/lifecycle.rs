@@ -349,10 +349,10 @@ fn statements_of_clients_that_left_are_forgotten_without_a_new_one() {
             world.ask(client, &say().parse(&format!("s{number}"), &text).sync());
         }
     }
-    assert_eq!(world.workers[0].registry.len(), 80);
+    assert_eq!(world.workers[0].tables.registry.len(), 80);
     world.ask(leaves, &say().terminate());
     world.ask(stays, &say().query("deallocate all"));
     world.advance(Duration::from_secs(61));
-    let known = world.workers[0].registry.len();
+    let known = world.workers[0].tables.registry.len();
     assert!(known <= 20, "{known} are known");
 }

@@ -47,7 +47,10 @@ fn notify(world: &mut World, client: usize, channel: &str, payload: &str) {
 
 /// Returns the index of the server that listens.
 fn listener(world: &World) -> usize {
-    let servers = world.workers.iter().flat_map(|worker| &worker.servers);
+    let servers = world
+        .workers
+        .iter()
+        .flat_map(|worker| &worker.tables.servers);
     let mut listening = servers.filter(|(_, server)| matches!(server.stage, Stage::Listening(_)));
     let pid = listening.next().expect("one listens").1.facts.pid;
     assert!(listening.next().is_none(), "and only one");
@@ -63,7 +66,7 @@ fn heard(world: &mut World, client: usize) -> String {
 fn worker_of(world: &World, client: usize) -> usize {
     let pid = world.callers[client].cancel_key().0;
     let has = |worker: &crate::worker::Worker<crate::driver::memory::MemoryDriver>| {
-        let mut clients = worker.clients.iter();
+        let mut clients = worker.tables.clients.iter();
         clients.any(|(_, client)| client.identity.cancel_pid == pid)
     };
     world.workers.iter().position(has).unwrap()

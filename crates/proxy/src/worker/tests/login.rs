@@ -268,7 +268,7 @@ impl Stage {
     fn settle(&mut self) {
         self.world.settle();
         let waits = |world: &World| {
-            world.workers[0].clients.iter().any(|(_, client)| {
+            world.workers[0].tables.clients.iter().any(|(_, client)| {
                 matches!(
                     &client.phase,
                     crate::worker::slots::Phase::Authenticating(login)
@@ -295,7 +295,7 @@ impl Stage {
         for server in &self.world.servers {
             assert_eq!(server.user(), "ann", "{}", case());
         }
-        for (_, client) in &self.world.workers[0].clients {
+        for (_, client) in &self.world.workers[0].tables.clients {
             assert_eq!(&*client.identity.user, "ann", "{}", case());
             assert_eq!(&*client.identity.database, "shop", "{}", case());
         }

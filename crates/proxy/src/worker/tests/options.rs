@@ -246,7 +246,7 @@ fn pools_after(lines: &str, seconds: u64) -> usize {
     world.advance(Duration::from_secs(3));
     assert_eq!(world.live_servers(), 0);
     world.advance(Duration::from_secs(seconds));
-    world.workers[0].group_index.len()
+    world.workers[0].tables.group_index.len()
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn secured(world: &mut World, is_direct: bool) -> (usize, Box<Session>) {
     let (done, last) = step(handshake, &flight);
     world.callers[client].say(&last);
     world.settle_until(|world| {
-        let mut clients = world.workers[0].clients.iter();
+        let mut clients = world.workers[0].tables.clients.iter();
         !clients.any(|(_, client)| matches!(client.phase, Phase::Securing(_)))
     });
     assert_eq!(got(world, client), b"");
@@ -151,7 +151,7 @@ fn a_client_comes_in_by_tls_asked_for_or_at_once() {
     for is_direct in [false, true] {
         let mut world = offering("");
         let (client, session) = secured(&mut world, is_direct);
-        let shown = world.workers[0].clients.iter().next().unwrap().1;
+        let shown = world.workers[0].tables.clients.iter().next().unwrap().1;
         let tls = shown.identity.tls.as_ref().unwrap();
         assert_eq!(tls.protection, Protection::Real(session.protection()));
         assert!(tls.certificate.is_none());
@@ -323,7 +323,7 @@ fn cor_01_a_message_about_a_client_that_has_left_concerns_nobody_else() {
         world.callers[third].say(&ssl_request());
         world.settle();
         assert_eq!(got(&mut world, third), b"S");
-        assert_eq!(world.workers[0].clients.len(), 2);
+        assert_eq!(world.workers[0].tables.clients.len(), 2);
         drop(held_up);
         let second = clients[1];
         world.settle_until(|world| !world.callers[second].got.is_empty());
@@ -334,7 +334,7 @@ fn cor_01_a_message_about_a_client_that_has_left_concerns_nobody_else() {
         world.callers[second].say(&last);
         world.callers[second].serve();
         world.settle_until(|world| {
-            let mut clients = world.workers[0].clients.iter();
+            let mut clients = world.workers[0].tables.clients.iter();
             clients.any(|(_, client)| client.identity.tls.is_some())
         });
         assert!(world.ask(second, &startup()).ends_with("Z(I)"));
@@ -376,7 +376,7 @@ fn after_answer(sslmode: &str, answer: &[u8], end: Option<End>) -> &'static str 
         world.settle_until(|world| {
             said.extend(peer.receive(usize::MAX));
             // A handshake begins with a helper.
-            let mut servers = world.workers[0].servers.iter();
+            let mut servers = world.workers[0].tables.servers.iter();
             !said.is_empty() || !servers.any(|(_, it)| matches!(it.stage, Stage::Securing(_)))
         });
         match said.as_slice() {
@@ -402,7 +402,7 @@ fn a_server_in_its_handshake_is_closed_without_plain_text() {
         let (mut world, _, peer, _) = connecting_to_server("require", "server_connect_timeout = 1");
         peer.send(answer);
         let is_asked = |world: &World| {
-            let mut servers = world.workers[0].servers.iter();
+            let mut servers = world.workers[0].tables.servers.iter();
             servers.any(|(_, server)| matches!(server.stage, Stage::Negotiating(_)))
         };
         let mut said = Vec::new();
@@ -476,14 +476,21 @@ fn a_server_is_logged_in_to_behind_its_handshake_only() {
         let mut rest = Vec::new();
         world.settle_until(|world| {
             rest.extend(peer.receive(usize::MAX));
-            let mut servers = world.workers[0].servers.iter();
+            let mut servers = world.workers[0].tables.servers.iter();
             servers.any(|(_, it)| matches!(it.stage, Stage::Login(_)))
         });
         // The end of the handshake; behind it, as if sealed, the start-up packet.
         let at = rest.len() - startup_len(&rest);
         let (done, last) = step(handshake.ok().unwrap(), &rest[..at]);
         assert!(done.is_err() && last.is_empty());
-        let facts = &world.workers[0].servers.iter().next().unwrap().1.facts;
+        let facts = &world.workers[0]
+            .tables
+            .servers
+            .iter()
+            .next()
+            .unwrap()
+            .1
+            .facts;
         assert!(facts.tls.is_some());
         world.host = Host::Accepts;
         world.servers.push(Postgres::hearing(1, peer, &rest[at..]));

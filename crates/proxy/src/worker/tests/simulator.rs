@@ -474,7 +474,7 @@ impl Simulation {
     /// Checks that an idle server holds no client's state (I-04).
     fn check_idle(&self) {
         for worker in &self.world.workers {
-            let idle = worker.servers.iter().map(|(_, server)| server);
+            let idle = worker.tables.servers.iter().map(|(_, server)| server);
             for server in idle.filter(|server| matches!(server.stage, Stage::Idle)) {
                 let mut known = self.world.servers.iter();
                 let Some(model) = known.find(|known| known.pid == server.facts.pid) else {

@@ -71,6 +71,7 @@ fn sec_67_the_delay_grows_for_a_source_that_fails_again_and_again() {
     for delay in [250, 500, 1000, 2000, 4000, 5000, 5000] {
         attempt(&mut world, HERE, "wrong");
         let timers = world.workers[0]
+            .tables
             .clients
             .iter()
             .map(|(_, client)| client.timer);
@@ -307,7 +308,7 @@ fn sec_67_a_failure_counts_before_the_keys_that_hide_it_are_derived() {
     }
     assert_eq!(told, 17);
     drop(held_up);
-    world.settle_until(|world| world.workers[0].clients.is_empty());
+    world.settle_until(|world| world.workers[0].tables.clients.is_empty());
     let failed = clients
         .iter()
         .filter(|(client, _)| world.callers[*client].heard() == SASL_FAILED);

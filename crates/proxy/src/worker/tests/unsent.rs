@@ -43,7 +43,7 @@ fn copying(lines: &str, copy: &str) -> (World, usize, usize) {
 
 /// Number of clients that wait for a server.
 fn waiting(world: &World) -> usize {
-    let lanes = world.workers[0].lanes.iter();
+    let lanes = world.workers[0].tables.lanes.iter();
     lanes.map(|(_, lane)| lane.shard.waiting()).sum()
 }
 

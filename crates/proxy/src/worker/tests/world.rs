@@ -602,11 +602,11 @@ impl World {
     /// Number of connections that listen for clients, or did: they are outside of the clients' pool.
     pub(super) fn listening_servers(&self) -> usize {
         let listens = |worker: &Worker<MemoryDriver>, group: GroupId| {
-            let group = worker.groups.get(group);
+            let group = worker.tables.groups.get(group);
             group.is_some_and(|group| group.global.key.purpose == Purpose::Listener)
         };
         let of_worker = |worker: &Worker<MemoryDriver>| {
-            let servers = worker.servers.iter();
+            let servers = worker.tables.servers.iter();
             servers
                 .filter(|(_, server)| listens(worker, server.group))
                 .count()
@@ -619,10 +619,10 @@ impl World {
     pub(super) fn check(&self) {
         Self::check_records();
         for worker in &self.workers {
-            for (_, lane) in &worker.lanes {
+            for (_, lane) in &worker.tables.lanes {
                 lane.shard.check_invariant().unwrap();
             }
-            for (_, server) in &worker.servers {
+            for (_, server) in &worker.tables.servers {
                 if matches!(server.stage, Stage::Idle) {
                     assert!(server.session.is_free(), "I-04: an idle server is free");
                     assert!(server.input.is_empty() && server.lease.is_none(), "I-04");
@@ -648,7 +648,10 @@ impl World {
     /// Returns the lanes of each pool.
     fn pools(&self) -> Vec<Vec<&Shard>> {
         let mut pools: Vec<Vec<&Shard>> = Vec::new();
-        let lanes = self.workers.iter().flat_map(|worker| worker.lanes.iter());
+        let lanes = self
+            .workers
+            .iter()
+            .flat_map(|worker| worker.tables.lanes.iter());
         for (_, lane) in lanes {
             let shared = lane.shard.shared();
             match pools
@@ -687,15 +690,19 @@ impl World {
         assert_eq!(self.global.cancellables(), 0, "cancel keys");
         for (worker, load) in self.workers.iter().zip(&workers.loads) {
             assert_eq!(load.load(Ordering::Relaxed), 0, "load");
-            assert!(worker.clients.is_empty() && worker.cancellers.is_empty());
-            assert_eq!(worker.driver.open(), worker.servers.len(), "connections");
-            for (_, group) in &worker.groups {
+            assert!(worker.tables.clients.is_empty() && worker.tables.cancellers.is_empty());
+            assert_eq!(
+                worker.driver.open(),
+                worker.tables.servers.len(),
+                "connections"
+            );
+            for (_, group) in &worker.tables.groups {
                 assert_eq!(group.clients, 0);
             }
-            for (_, lane) in &worker.lanes {
+            for (_, lane) in &worker.tables.lanes {
                 assert_eq!(lane.shard.waiting(), 0);
             }
-            for (_, server) in &worker.servers {
+            for (_, server) in &worker.tables.servers {
                 assert!(matches!(server.stage, Stage::Idle), "all servers are idle");
             }
         }
@@ -705,7 +712,7 @@ impl World {
     pub(super) fn holdings(&self) -> String {
         let mut lines = String::new();
         for worker in &self.workers {
-            for (index, client) in &worker.clients {
+            for (index, client) in &worker.tables.clients {
                 let pin = client.session.pin();
                 lines += &format!(
                     "\n  client {index:?}: lease {:?}, ticket {:?}, stalled {}, stopped {:?}, input {}, pin {pin:?}",
@@ -716,7 +723,7 @@ impl World {
                     client.input.len()
                 );
             }
-            for (index, server) in &worker.servers {
+            for (index, server) in &worker.tables.servers {
                 let session = &server.session;
                 lines += &format!(
                     "\n  server {index:?} ({}): leased {}, to {:?}, free {}, untouched {}, awaits {}, repeats {}, input {}, doomed {:?}",
@@ -738,8 +745,16 @@ impl World {
     /// Largest number of bytes that a worker buffers for one client or server.
     pub(super) fn buffered_max(&self) -> usize {
         let of_worker = |worker: &Worker<MemoryDriver>| {
-            let clients = worker.clients.iter().map(|(_, client)| client.input.len());
-            let servers = worker.servers.iter().map(|(_, server)| server.input.len());
+            let clients = worker
+                .tables
+                .clients
+                .iter()
+                .map(|(_, client)| client.input.len());
+            let servers = worker
+                .tables
+                .servers
+                .iter()
+                .map(|(_, server)| server.input.len());
             let inputs = clients.chain(servers).max().unwrap_or(0);
             inputs.max(worker.driver.backlog_max())
         };

@@ -131,7 +131,10 @@ impl World {
 
     /// Number of clients that have logged in.
     pub(in super::super) fn ready_clients(&self) -> usize {
-        let clients = self.workers.iter().flat_map(|worker| &worker.clients);
+        let clients = self
+            .workers
+            .iter()
+            .flat_map(|worker| &worker.tables.clients);
         let ready = clients.filter(|(_, client)| matches!(client.phase, Phase::Ready));
         ready.count()
     }

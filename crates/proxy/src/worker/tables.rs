@@ -1,0 +1,40 @@
+//! Tables of a worker: its clients and servers, and what they belong to.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use weir_session::statement::Registry;
+
+use super::broken::Broken;
+use super::cancel::Canceller;
+use super::ids::{CancellerId, ClientId, GroupId, LaneId, ServerId, Slots};
+use super::slots::{Client, Group, Lane, Server};
+use crate::global::GroupKey;
+
+/// See the module's page. Its functions change nothing outside of the tables: they send nothing, arm no timer and end
+/// no connection.
+pub(super) struct Tables {
+    pub(super) clients: Slots<ClientId, Client>,
+    pub(super) servers: Slots<ServerId, Server>,
+    pub(super) groups: Slots<GroupId, Group>,
+    pub(super) group_index: HashMap<GroupKey, GroupId>,
+    pub(super) lanes: Slots<LaneId, Lane>,
+    pub(super) cancellers: Slots<CancellerId, Canceller>,
+    /// Statements that clients of this worker have prepared.
+    pub(super) registry: Registry,
+}
+
+impl Tables {
+    /// Makes empty tables for one of `workers` workers. Look-ups that must not fail report to `broken`.
+    pub(super) fn new(number: usize, workers: usize, broken: &Arc<Broken>) -> Self {
+        Self {
+            clients: Slots::new(broken),
+            servers: Slots::new(broken),
+            groups: Slots::new(broken),
+            group_index: HashMap::new(),
+            lanes: Slots::new(broken),
+            cancellers: Slots::new(broken),
+            registry: Registry::new(number, workers),
+        }
+    }
+}
