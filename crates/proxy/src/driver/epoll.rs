@@ -14,15 +14,15 @@ use mio::{Events, Poll, Token, Waker};
 use slotmap::{Key as _, KeyData, SlotMap};
 use weir_pool::Moment;
 use weir_stats::Endpoint;
-use weir_tls::session::TlsFault;
 
-use super::secured::{Records, TlsRead};
+use super::secured::Records;
 use super::{CHUNK, Chunk, Completion, Driver, Ending, Flow, Key, Owner, Reasons, Wake, Why};
 use crate::listen::Listener;
 use crate::socket::{Socket, Stream, Target, TcpOptions};
 use crate::tls::Session;
 
 mod noted;
+mod sealed;
 #[cfg(test)]
 mod tests;
 mod watched;
@@ -440,85 +440,6 @@ impl Epoll {
             .extend_from_slice(bytes.get(sent..).unwrap_or_default());
         conn.full = true;
         Flow::Full
-    }
-
-    /// Seals bytes into TLS records and sends them.
-    fn send_sealed(&mut self, key: Key, bytes: &[u8]) -> Flow {
-        let mut records = std::mem::take(&mut self.records);
-        let mut flow = Flow::On;
-        for part in Records::parts(bytes) {
-            let Some(tls) = self
-                .conns
-                .get_mut(key)
-                .and_then(|conn| conn.tls.as_deref_mut())
-            else {
-                break;
-            };
-            match records.seal(tls, part) {
-                Ok(sealed) => flow = self.send_raw(key, sealed),
-                Err(error) => {
-                    self.break_off(key, &error);
-                    flow = Flow::On;
-                    break;
-                }
-            }
-        }
-        self.records = records;
-        flow
-    }
-
-    /// Receives TLS records and opens them.
-    fn receive_sealed(&mut self, key: Key, chunk: &mut Chunk) -> Option<Completion> {
-        let mut records = std::mem::take(&mut self.records);
-        let conn = self.conns.get_mut(key)?;
-        let owner = conn.owner;
-        let read = match &mut conn.tls {
-            Some(tls) => records.read(|room| conn.socket.receive(room), tls, chunk.room()),
-            None => TlsRead::Ended(None),
-        };
-        let completion = match read {
-            TlsRead::Nothing => {
-                conn.readable = false;
-                None
-            }
-            TlsRead::Again => {
-                conn.queued = true;
-                self.ready.push_back(key);
-                None
-            }
-            TlsRead::Opened { len, more, closed } => {
-                conn.said_bye = closed;
-                conn.readable = more || closed || conn.hung_up;
-                if conn.readable {
-                    conn.queued = true;
-                    self.ready.push_back(key);
-                }
-                if !records.answer().is_empty() {
-                    self.send_raw(key, records.answer());
-                }
-                (len > 0).then(|| Completion::Received(owner, chunk.take(len)))
-            }
-            TlsRead::Ended(error) => {
-                if !records.answer().is_empty() {
-                    self.send_raw(key, records.answer());
-                }
-                self.end(key, error)
-            }
-        };
-        self.records = records;
-        completion
-    }
-
-    /// Marks a connection as broken after a TLS fault; its owner is told.
-    fn break_off(&mut self, key: Key, error: &TlsFault) {
-        tracing::debug!("TLS record could not be sealed: {error}");
-        if let Some(conn) = self.conns.get_mut(key) {
-            conn.broken = Some(ErrorKind::InvalidData);
-            if !conn.queued {
-                conn.queued = true;
-                self.ready.push_back(key);
-            }
-        }
     }
 }
 

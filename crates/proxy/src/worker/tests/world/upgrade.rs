@@ -23,9 +23,9 @@ use crate::worker::{Arrival, Worker};
 
 /// Waker of the mailboxes of all workers.
 #[derive(Debug)]
-struct Bell(Sender<()>);
+struct Wakeup(Sender<()>);
 
-impl Wake for Bell {
+impl Wake for Wakeup {
     fn wake(&self) -> io::Result<()> {
         // It rings already, or the world is gone.
         let _ = self.0.try_send(());
@@ -51,8 +51,8 @@ pub(super) fn staff(
     }
     let global = Arc::new(global);
     // No worker sleeps here; the waker only has to exist.
-    let (waker, bell) = crossbeam_channel::bounded(1);
-    let waker: Arc<dyn Wake> = Arc::new(Bell(waker));
+    let (waker, wakeups) = crossbeam_channel::bounded(1);
+    let waker: Arc<dyn Wake> = Arc::new(Wakeup(waker));
     let (boxes, inboxes): (Vec<_>, Vec<_>) =
         (0..workers).map(|_| mailbox(Arc::clone(&waker))).unzip();
     assert!(global.workers.mailboxes.set(boxes).is_ok());
@@ -61,7 +61,7 @@ pub(super) fn staff(
         Worker::new(worker, Arc::clone(&global), driver, inbox)
     });
     let workers = workers.collect();
-    (global, workers, bell)
+    (global, workers, wakeups)
 }
 
 /// Process whose clients move to its successor.
@@ -85,7 +85,7 @@ impl World {
         }
         let count = self.workers.len();
         let users = "\"ann\" \"\"\n\"bob\" \"\"\n";
-        let (global, mut workers, bell) = staff(
+        let (global, mut workers, wakeups) = staff(
             count,
             setup(lines, users),
             self.room,
@@ -100,7 +100,7 @@ impl World {
         }
         let old = std::mem::replace(&mut self.global, global);
         workers.append(&mut self.workers);
-        (self.workers, self.bell) = (workers, bell);
+        (self.workers, self.wakeups) = (workers, wakeups);
         old.succession.neighbour.meet(Arc::clone(&link));
         self.global
             .succession
