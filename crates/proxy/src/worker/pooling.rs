@@ -201,16 +201,14 @@ impl<D: Driver> Worker<D> {
         }
         match server {
             Some(server) => self.hand_over(server.into(), from, true),
-            None => {
-                let refused = Message::AskRefused {
-                    pool: Arc::clone(pool),
-                };
-                // The asker waits for the answer. If its mailbox is full, the next wakeup tells it.
-                if self.post(from, refused).is_err() {
-                    self.global.wake_all();
-                }
-            }
+            None => self.refuse(pool, from),
         }
+    }
+
+    /// Tells a worker that it gets no server. Its lane asks nobody else until it has an answer, so this must arrive.
+    fn refuse(&mut self, pool: &Arc<GlobalPool>, asker: usize) {
+        let pool = Arc::clone(pool);
+        self.mail(asker, Message::AskRefused { pool });
     }
 
     /// Sends a free server to another worker, as soon as the driver gives its connection back.
@@ -218,15 +216,24 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return;
         };
-        if !server.input.is_empty() || !server.session.is_free() {
-            return self.close_server(server_id, "cannot be handed over");
-        }
+        let is_free = server.input.is_empty() && server.session.is_free();
         let Some(lane) = self.tables.lanes.must_get_mut(server.lane) else {
             return;
         };
-        let Some(transfer) = lane.shard.detach(server_id.into()) else {
-            self.global.broken.report(Missing::State);
-            return self.close_server(server_id, "cannot be handed over");
+        let transfer = match is_free {
+            true => lane.shard.detach(server_id.into()),
+            false => None,
+        };
+        let Some(transfer) = transfer else {
+            let pool = Arc::clone(&lane.global);
+            if is_free {
+                self.global.broken.report(Missing::State);
+            }
+            self.close_server(server_id, "cannot be handed over");
+            if asked {
+                self.refuse(&pool, worker);
+            }
+            return;
         };
         server.stage = Stage::Moving(Box::new(Departure {
             worker,
@@ -273,13 +280,27 @@ impl<D: Driver> Worker<D> {
             server: moved,
             asked,
         };
-        let lost = self.post(worker, message).err();
-        if let (Some(Message::Transfer { transfer, .. }), Some(lane)) =
-            (lost, self.tables.lanes.must_get_mut(lane_id))
-        {
-            lane.shard.lost(self.now, *transfer);
+        if let Err(Message::Transfer { transfer, .. }) = self.post(worker, message) {
+            let departure = Departure {
+                worker,
+                asked,
+                transfer: *transfer,
+            };
+            self.hand_over_failed(lane_id, departure);
         }
         self.pump(lane_id);
+    }
+
+    /// Gives up the transfer of a server that is lost on its way. A worker that has asked for the server is told.
+    pub(super) fn hand_over_failed(&mut self, lane_id: LaneId, departure: Departure) {
+        let Some(lane) = self.tables.lanes.must_get_mut(lane_id) else {
+            return;
+        };
+        lane.shard.lost(self.now, departure.transfer);
+        if departure.asked {
+            let pool = Arc::clone(&lane.global);
+            self.refuse(&pool, departure.worker);
+        }
     }
 
     /// Adopts a server that arrives from another worker.

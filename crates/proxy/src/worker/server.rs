@@ -610,10 +610,8 @@ impl<D: Driver> Worker<D> {
             self.driver.abort(server.key);
         }
         if let Stage::Moving(departure) = server.stage {
-            // No pool has the server on its way.
-            if let Some(lane) = self.tables.lanes.must_get_mut(server.lane) {
-                lane.shard.lost(self.now, departure.transfer);
-            }
+            // No lane has the server on its way.
+            self.hand_over_failed(server.lane, *departure);
             return self.pump(server.lane);
         }
         if let Some(lane) = self.tables.lanes.must_get_mut(server.lane) {

@@ -278,3 +278,38 @@ fn a_server_ends_behind_a_part_of_a_message() {
     };
     replay(&plan);
 }
+
+#[test]
+fn who_has_asked_for_a_server_is_told_that_it_was_killed_on_its_way() {
+    let person = Person {
+        is_exposed: false,
+        is_checked: false,
+        is_struck: false,
+        ..exposed(&[])
+    };
+    let op = |what, who, seed| Op { what, who, seed };
+    let plan = Plan {
+        seed: 1795498117044960,
+        workers: 3,
+        places: 1,
+        room: 1048576,
+        people: vec![person],
+        typists: 3,
+        options: vec![],
+        ops: vec![
+            op(What::Type, 0, 0xbe243856c171212c),
+            op(What::Type, 1, 0xc94bad9958bfc3c1),
+            op(What::Settle, 0, 0x0),
+            op(What::Type, 0, 0xa7fb4b3046ce0df5),
+            op(What::Clients, 0, 0x0),
+            op(What::Turn, 0, 0x85909996a072bdc8),
+            op(What::Order, 2, 0x592fa727568a6c9a),
+            op(What::Turn, 6, 0x22b5e628ef286df2),
+            op(What::Settle, 0, 0x0),
+            op(What::Type, 2, 0x81d4fa7935611267),
+            op(What::Settle, 0, 0x0),
+            op(What::Type, 2, 0xe094ffb72087ca06),
+        ],
+    };
+    replay(&plan);
+}
