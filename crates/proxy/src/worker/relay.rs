@@ -88,12 +88,8 @@ impl<D: Driver> Worker<D> {
                 let Some(server) = client.lease.filter(|_| client.ticket.is_none()) else {
                     return seen.consumed;
                 };
-                let is_mine = self
-                    .tables
-                    .servers
-                    .must_get(server)
-                    .is_some_and(|server| server.lease == Some(id));
-                if !is_mine {
+                let leased = self.tables.servers.must_get(server);
+                if leased.is_none_or(|server| server.lease != Some(id)) {
                     // The server is being checked for the client, who waits for that.
                     return seen.consumed;
                 }

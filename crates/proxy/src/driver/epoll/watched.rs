@@ -47,7 +47,9 @@ pub(super) fn forget(registry: &Registry, descriptor: Option<BorrowedFd<'_>>) {
 
 fn descriptor(socket: &Socket) -> io::Result<BorrowedFd<'_>> {
     // Only sockets of tests have none.
-    socket.descriptor().ok_or(io::ErrorKind::Unsupported.into())
+    socket
+        .descriptor()
+        .ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
 fn interest(writable: bool) -> Interest {
