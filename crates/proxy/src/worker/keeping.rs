@@ -10,7 +10,7 @@ use weir_session::relay::StatePolicy;
 use super::Worker;
 use super::ids::{ClientId, LaneId, ServerId};
 use super::slots::Stage;
-use super::tables::Tables;
+use super::tables::{Link, Tables};
 use crate::driver::Driver;
 use crate::global::lock;
 
@@ -32,25 +32,24 @@ pub(super) enum Kept {
 impl<D: Driver> Worker<D> {
     /// True if a client keeps its free server for now.
     pub(super) fn keeps(&mut self, id: ClientId, server_id: ServerId) -> bool {
-        let (Some(client), Some(server)) = (
-            self.tables.clients.must_get(id),
-            self.tables.servers.must_get_mut(server_id),
-        ) else {
+        let Some(Link {
+            client,
+            server,
+            group,
+            lanes,
+            ..
+        }) = self.tables.link(id, server_id)
+        else {
             return false;
         };
-        if !client.session.keeps_if_unwanted() || client.session.pin().is_some() {
+        let keeps = client.session.keeps_if_unwanted() && client.session.pin().is_none();
+        if !keeps || group.rules.state != StatePolicy::Track {
             return false;
         }
         let is_on_trial = client.session.is_on_trial();
-        let (Some(group), Some(lane)) = (
-            self.tables.groups.must_get(client.group),
-            self.tables.lanes.must_get_mut(server.lane),
-        ) else {
+        let Some(lane) = lanes.must_get_mut(server.lane) else {
             return false;
         };
-        if group.rules.state != StatePolicy::Track {
-            return false;
-        }
         if lane.shard.keep(self.now, server_id.into()) {
             server.kept = Kept::Unneeded;
             let longest = if is_on_trial { TRIAL_MAX } else { KEPT_MAX };

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use weir_pool::{Checkout, Moment};
 use weir_session::fault::Fault;
-use weir_session::relay::{self, Batch, Link, Lobby, Next, Replied};
+use weir_session::relay::{self, Batch, Lobby, Next, Replied};
 use weir_session::splice::Splice;
 use weir_wire::backend::TransactionStatus;
 
@@ -14,7 +14,7 @@ use super::ids::{ClientId, ServerId, Waiter};
 use super::keeping::Kept;
 use super::measure::micros;
 use super::slots::{Client, Phase, Server, Stage};
-use super::tables::Tables;
+use super::tables::{Link, Tables};
 use super::{Worker, trim};
 use crate::driver::{Driver, Flow, Why};
 use crate::sizing::class_of;
@@ -268,13 +268,14 @@ impl<D: Driver> Worker<D> {
         input: &[u8],
         fresh: bool,
     ) -> usize {
-        let (Some(client), Some(server)) = (
-            self.tables.clients.must_get_mut(id),
-            self.tables.servers.must_get_mut(server_id),
-        ) else {
-            return input.len();
-        };
-        let Some(group) = self.tables.groups.must_get_mut(client.group) else {
+        let Some(Link {
+            client,
+            server,
+            group,
+            registry,
+            ..
+        }) = self.tables.link(id, server_id)
+        else {
             return input.len();
         };
         let mut buffer = std::mem::take(&mut self.to_server);
@@ -294,10 +295,10 @@ impl<D: Driver> Worker<D> {
             Ok(())
         };
         group.keep_judge_fresh();
-        let mut link = Link {
+        let mut link = relay::Link {
             client: &mut client.session,
             server: &mut server.session,
-            registry: &mut self.tables.registry,
+            registry,
             judge: &mut group.judge,
             proven: &group.global.proven,
             rules: group.rules,
@@ -349,19 +350,23 @@ impl<D: Driver> Worker<D> {
         id: ClientId,
         input: &[u8],
     ) -> usize {
-        let (Some(client), Some(server)) = (
-            self.tables.clients.must_get_mut(id),
-            self.tables.servers.must_get_mut(server_id),
-        ) else {
+        let Some(mut link) = self.tables.link(id, server_id) else {
             return input.len();
         };
         let mut buffer = std::mem::take(&mut self.to_client);
         let mut out = Splice::new(input, &mut buffer);
-        let result = relay::replies(&mut client.session, &mut server.session, input, &mut out);
+        let (client, server) = (&mut link.client.session, &mut link.server.session);
+        let result = relay::replies(client, server, input, &mut out);
         let bytes = out.finish();
-        let key = client.key;
-        let request_at = server.request_at;
-        self.count(id, request_at, bytes.len(), result.as_ref().ok());
+        let key = link.client.key;
+        link.count(self.now, bytes.len(), result.as_ref().ok());
+        #[cfg(feature = "debug-spin")]
+        if result
+            .as_ref()
+            .is_ok_and(|replied| replied.transactions > 0)
+        {
+            crate::spin::waste(self.global.clock);
+        }
         if let Ok(replied) = &result
             && replied.errors > 0
         {
@@ -461,45 +466,6 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn count(&mut self, id: ClientId, request_at: Moment, bytes: usize, replied: Option<&Replied>) {
-        let Some(client) = self.tables.clients.must_get_mut(id) else {
-            return;
-        };
-        let Some(group) = self.tables.groups.must_get_mut(client.group) else {
-            return;
-        };
-        group.counters.bytes_sent += bytes as u64;
-        let Some(replied) = replied else { return };
-        let times = &mut group.timing.get_or_insert_default().all;
-        let counters = &mut group.counters;
-        if replied.queries > 0 {
-            client.replied_at = self.now;
-            counters.queries += u64::from(replied.queries);
-            let took = micros(self.now.since(request_at));
-            counters.query_us += took;
-            times.query.record_many(took, u64::from(replied.queries));
-        }
-        if replied.transactions > 0 {
-            counters.transactions += u64::from(replied.transactions);
-            let took = micros(self.now.since(client.transaction_at));
-            counters.transaction_us += took;
-            times
-                .transaction
-                .record_many(took, u64::from(replied.transactions));
-            if group.finds_size
-                && client.session.pin().is_none()
-                && let Some(lane) = self.tables.lanes.must_get_mut(client.lane)
-                && let Some(counted) = &mut lane.counted
-            {
-                counted.record(client.class, self.now.since(client.transaction_at));
-            }
-            client.transaction_at = self.now;
-            #[cfg(feature = "debug-spin")]
-            crate::spin::waste(self.global.clock);
-        }
-        counters.errors += u64::from(replied.errors);
-    }
-
     #[inline]
     pub(super) fn after_replies(&mut self, id: ClientId, server_id: ServerId) {
         let (Some(client), Some(server)) = (
@@ -558,6 +524,41 @@ impl<D: Driver> Worker<D> {
             self.fail_client(id, &Fault::StatementMode);
         }
         is_refused
+    }
+}
+
+impl Link<'_> {
+    /// Counts bytes to the client, and what these replies have ended.
+    fn count(&mut self, now: Moment, bytes: usize, replied: Option<&Replied>) {
+        let (client, group) = (&mut *self.client, &mut *self.group);
+        group.counters.bytes_sent += bytes as u64;
+        let Some(replied) = replied else { return };
+        let times = &mut group.timing.get_or_insert_default().all;
+        let counters = &mut group.counters;
+        if replied.queries > 0 {
+            client.replied_at = now;
+            counters.queries += u64::from(replied.queries);
+            let took = micros(now.since(self.server.request_at));
+            counters.query_us += took;
+            times.query.record_many(took, u64::from(replied.queries));
+        }
+        if replied.transactions > 0 {
+            counters.transactions += u64::from(replied.transactions);
+            let took = micros(now.since(client.transaction_at));
+            counters.transaction_us += took;
+            times
+                .transaction
+                .record_many(took, u64::from(replied.transactions));
+            if group.finds_size
+                && client.session.pin().is_none()
+                && let Some(lane) = self.lanes.must_get_mut(client.lane)
+                && let Some(counted) = &mut lane.counted
+            {
+                counted.record(client.class, now.since(client.transaction_at));
+            }
+            client.transaction_at = now;
+        }
+        counters.errors += u64::from(replied.errors);
     }
 }
 

@@ -12,7 +12,7 @@ use weir_sql::{Functions, Judge};
 use super::Worker;
 use super::ids::{ClientId, ServerId};
 use super::slots::Group;
-use super::tables::Tables;
+use super::tables::{Link, Tables};
 use crate::driver::Driver;
 use crate::global::GlobalGroup;
 
@@ -55,13 +55,7 @@ impl<D: Driver> Worker<D> {
     /// Asks a free server about its client's session, if that must be known before another client uses the server. True
     /// if the server was asked.
     fn asks_state(&mut self, id: ClientId, server_id: ServerId) -> bool {
-        let (Some(client), Some(server)) = (
-            self.tables.clients.must_get(id),
-            self.tables.servers.must_get_mut(server_id),
-        ) else {
-            return false;
-        };
-        let Some(group) = self.tables.groups.must_get_mut(client.group) else {
+        let Some(Link { server, group, .. }) = self.tables.link(id, server_id) else {
             return false;
         };
         if !server.session.is_uncertain() {
@@ -88,19 +82,19 @@ impl<D: Driver> Worker<D> {
     /// Updates the pin of a client whose server is free. False if the client was ended because the pool had no place
     /// left.
     fn settle_pin(&mut self, id: ClientId, server_id: ServerId) -> bool {
-        let (Some(client), Some(server)) = (
-            self.tables.clients.must_get_mut(id),
-            self.tables.servers.must_get_mut(server_id),
-        ) else {
+        let Some(Link {
+            client,
+            server,
+            group,
+            ..
+        }) = self.tables.link(id, server_id)
+        else {
             return false;
         };
         let pin = client.session.pin();
         if pin.is_none() && client.pinned.is_none() && !server.session.has_found() {
             return true;
         }
-        let Some(group) = self.tables.groups.must_get_mut(client.group) else {
-            return false;
-        };
         if server.session.take_found() {
             group.counters.state_misses += 1;
             tracing::warn!(

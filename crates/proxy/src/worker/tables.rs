@@ -24,7 +24,31 @@ pub(super) struct Tables {
     pub(super) registry: Registry,
 }
 
+/// A client, the server that it uses, and their group: resolved once, and passed down while an event is handled.
+pub(super) struct Link<'t> {
+    pub(super) client: &'t mut Client,
+    pub(super) server: &'t mut Server,
+    pub(super) group: &'t mut Group,
+    pub(super) lanes: &'t mut Slots<LaneId, Lane>,
+    pub(super) registry: &'t mut Registry,
+}
+
 impl Tables {
+    /// Resolves a client and its server. All of them must exist.
+    #[inline]
+    pub(super) fn link(&mut self, client: ClientId, server: ServerId) -> Option<Link<'_>> {
+        let client = self.clients.must_get_mut(client)?;
+        let server = self.servers.must_get_mut(server)?;
+        let group = self.groups.must_get_mut(client.group)?;
+        Some(Link {
+            client,
+            server,
+            group,
+            lanes: &mut self.lanes,
+            registry: &mut self.registry,
+        })
+    }
+
     /// Makes empty tables for one of `workers` workers. Look-ups that must not fail report to `broken`.
     pub(super) fn new(number: usize, workers: usize, broken: &Arc<Broken>) -> Self {
         Self {
