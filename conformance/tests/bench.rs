@@ -134,6 +134,8 @@ fn a_run_that_is_stopped_and_taken_up_again_leaves_a_whole_result_and_no_process
     for cell in &cells {
         check(cell, &result);
     }
+    let has_latency = |cell: &Value| cell["outcome"]["latency"].is_object();
+    assert!(cells.iter().any(has_latency), "{cells:?}");
 
     let run = json(&result.join("run.json"));
     assert_eq!(run["seed"], 7);
@@ -160,9 +162,11 @@ fn check(cell: &Value, result: &Path) {
     assert_eq!(cell["failed"], Value::Null, "{cell}");
     let outcome = &cell["outcome"];
     assert!(outcome["tps"].as_f64().unwrap() > 0.0, "{cell}");
-    assert!(outcome["latency"]["p99"].as_f64().unwrap() > 0.0, "{cell}");
     assert_eq!(outcome["errors"], 0, "{cell}");
-    // On a busy machine no sample may fall into the measured second: then the value is unknown, never zero.
+    // On a busy machine neither a line of pgbench's log nor a sample may fall into the measured second: then the value is
+    // unknown, never zero.
+    let p99 = outcome["latency"]["p99"].as_f64();
+    assert!(p99.is_none_or(|us| us > 0.0), "{cell}");
     let used = |who: &str| cell["costs"][who]["cpu_us"].as_f64();
     for who in ["server", "generator", "pooler"] {
         assert!(used(who).is_none_or(|cpu_us| cpu_us > 0.0), "{who}: {cell}");

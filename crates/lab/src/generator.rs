@@ -131,16 +131,16 @@ impl<'a> Watch<'a> {
         result
     }
 
-    /// Returns the costs of the last measurement.
+    /// Returns the costs of the last measurement, in which transactions have ended as `outcome` tells.
     ///
     /// # Errors
     /// Nothing was measured in this window.
-    pub fn costs(&self, window: Window) -> Result<Costs> {
+    pub fn costs(&self, window: Window, outcome: &Outcome) -> Result<Costs> {
         let meter = self.meter.as_ref().ok_or_else(|| Error::Unexpected {
             what: "the measurement".to_owned(),
             text: "nothing was measured".to_owned(),
         })?;
-        meter.costs(window)
+        Ok(meter.costs(window)?.of_work(outcome.transactions))
     }
 
     fn attend_with(

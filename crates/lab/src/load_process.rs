@@ -361,6 +361,6 @@ mod tests {
             .unwrap();
         assert_eq!(loaded.outcome.transactions, 7);
         assert!((loaded.window.seconds() - 0.5).abs() < 1e-9);
-        assert!(watch.costs(loaded.window).is_ok());
+        assert!(watch.costs(loaded.window, &loaded.outcome).is_ok());
     }
 }

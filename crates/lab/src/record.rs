@@ -238,7 +238,7 @@ pub struct Spread {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
     /// Use of all processes and threads of the target. Absent for `direct`. Like the next two, absent if no sample
-    /// of the processes fell into the second half of the measured time.
+    /// of the processes fell into the second half of the measured time, or if they used no CPU time for transactions.
     pub pooler: Option<Usage>,
     /// Use of PostgreSQL.
     pub server: Option<Usage>,
@@ -246,6 +246,23 @@ pub struct Costs {
     pub generator: Option<Usage>,
     /// Use of the machine.
     pub machine: Option<Machine>,
+}
+
+impl Costs {
+    /// Returns the costs of a measured time in which transactions ended. What has used no CPU time then was read too
+    /// early or too late, as happens on a busy machine, and is unknown.
+    #[must_use]
+    pub fn of_work(mut self, transactions: u64) -> Self {
+        let is_impossible = |usage: &Usage| transactions > 0 && usage.cpu_us <= 0.0;
+        for usage in [&mut self.pooler, &mut self.server, &mut self.generator] {
+            if usage.take_if(|usage| is_impossible(&*usage)).is_some()
+                && let Some(machine) = &mut self.machine
+            {
+                machine.foreign_cpu_us = None;
+            }
+        }
+        self
+    }
 }
 
 /// Resources that a group of processes used.
@@ -312,4 +329,34 @@ pub enum FlagKind {
     Unfinished,
     /// The halves of the measured time differ by more than 3 %, or there is a trend.
     Unsteady,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transactions_without_cpu_time_have_unknown_costs() {
+        let usage = |cpu_us| {
+            Some(Usage {
+                cpu_us,
+                ..Usage::default()
+            })
+        };
+        let costs = || Costs {
+            pooler: usage(12.0),
+            server: usage(30.0),
+            generator: usage(0.0),
+            machine: Some(Machine {
+                foreign_cpu_us: Some(500.0),
+                ..Machine::default()
+            }),
+        };
+        let known = costs().of_work(1);
+        assert_eq!(known.generator, None);
+        assert_eq!((known.pooler, known.server), (usage(12.0), usage(30.0)));
+        assert_eq!(known.machine.unwrap().foreign_cpu_us, None);
+        // Idle connections may use no CPU time.
+        assert_eq!(costs().of_work(0), costs());
+    }
 }

@@ -285,7 +285,7 @@ impl Bench<'_> {
         };
         let mut watch = Watch::new(groups, self.interrupt);
         let loaded = self.generator().run(&job, &mut watch)?;
-        let costs = watch.costs(loaded.window)?;
+        let costs = watch.costs(loaded.window, &loaded.outcome)?;
         if let Some(storm) = &mut storm
             && storm.try_wait()?.is_some()
         {

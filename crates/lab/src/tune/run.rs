@@ -260,7 +260,7 @@ impl Stage<'_> {
         drop(weir);
         let loaded = loaded?;
         snapshots?;
-        let costs = watch.costs(loaded.window)?;
+        let costs = watch.costs(loaded.window, &loaded.outcome)?;
         self.database
             .end_cell(cell, loaded.window, &loaded.outcome, &costs)?;
         let verdict = self.judge(cell, &target, &loaded)?;
