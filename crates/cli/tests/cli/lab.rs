@@ -1,7 +1,6 @@
 //! `weir bench` and `weir tune`, which the program `weir-lab` does.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,9 +9,9 @@ use crate::{Dir, output};
 /// Copy of weir in a directory of its own, where no `weir-lab` is beside it.
 fn alone(dir: &Dir) -> PathBuf {
     let copy = dir.path("weir");
-    let built = env!("CARGO_BIN_EXE_weir");
+    let built = Path::new(env!("CARGO_BIN_EXE_weir"));
     if fs::hard_link(built, &copy).is_err() {
-        fs::copy(built, &copy).unwrap();
+        made(Command::new("cp").args([built, copy.as_path()]));
     }
     copy
 }
@@ -21,8 +20,18 @@ fn alone(dir: &Dir) -> PathBuf {
 fn stand_in(directory: &Path) {
     let program = directory.join("weir-lab");
     let text = "#!/bin/sh\necho \"$(basename \"$0\"): $*; $WEIR_BIN\"\nexit 9\n";
-    fs::write(&program, text).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"";
+    made(
+        Command::new("sh")
+            .args(["-c", script, "sh", text])
+            .arg(&program),
+    );
+}
+
+/// Has another process make a program. If this one wrote it, a test beside this one could start its own process while
+/// the file is open, and that process would keep the program from being started ("Text file busy").
+fn made(command: &mut Command) {
+    assert!(command.status().unwrap().success(), "{command:?}");
 }
 
 fn run(weir: &Path, path: &str, arguments: &[&str]) -> (i32, String, String) {
