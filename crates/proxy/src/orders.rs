@@ -115,23 +115,22 @@ impl Receipt {
         Self { mailbox, question }
     }
 
-    /// Reports the outcome.
+    /// Reports the outcome. Waits while the worker's mailbox is full, so call it on no worker.
     pub fn done(mut self, outcome: Result<(), Refusal>) {
-        self.send(outcome);
-    }
-
-    fn send(&mut self, outcome: Result<(), Refusal>) {
         if let Some(mailbox) = self.mailbox.take() {
             let question = self.question;
-            // A worker that takes no messages any more has no console either.
-            drop(mailbox.send(Message::Performed { question, outcome }));
+            mailbox.send_waiting(Message::Performed { question, outcome });
         }
     }
 }
 
 impl Drop for Receipt {
     fn drop(&mut self) {
-        self.send(Err(Refusal::ShuttingDown));
+        if let Some(mailbox) = self.mailbox.take() {
+            let (question, outcome) = (self.question, Err(Refusal::ShuttingDown));
+            // The worker itself may drop it. It has told its console by then, or has none any more.
+            drop(mailbox.send(Message::Performed { question, outcome }));
+        }
     }
 }
 
@@ -292,4 +291,39 @@ pub(crate) fn is_paused(halts: &Halts, database: &str) -> bool {
 /// Returns the database as log lines name it; empty for all.
 pub(crate) fn scope(database: Option<&str>) -> String {
     database.map_or_else(String::new, |name| format!(" '{name}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::driver::Wake;
+    use crate::mailbox::mailbox;
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl Wake for Nobody {
+        fn wake(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_outcome_waits_for_a_full_mailbox() {
+        let (mailbox, inbox) = mailbox(Arc::new(Nobody));
+        while mailbox.send(Message::Settings).is_ok() {}
+        let receipt = Receipt::new(Some(mailbox), 7);
+        let told = std::thread::spawn(|| receipt.done(Err(Refusal::ReloadFailed)));
+        let outcome = loop {
+            match inbox.next() {
+                Some(Message::Performed { question, outcome }) => break (question, outcome),
+                Some(_) => {}
+                None => std::thread::yield_now(),
+            }
+        };
+        assert_eq!(outcome, (7, Err(Refusal::ReloadFailed)));
+        told.join().unwrap();
+    }
 }
