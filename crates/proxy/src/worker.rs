@@ -148,13 +148,13 @@ impl<D: Driver> Worker<D> {
         worker
     }
 
-    /// Runs until the worker is told to stop and has stopped.
+    /// Runs until all workers are told to stop and have stopped.
     ///
     /// # Errors
     ///
     /// If the operating system cannot wait for events any more.
     pub(crate) fn run(mut self) -> std::io::Result<()> {
-        while !self.ending.is_over() {
+        while !self.has_ended() {
             self.turn()?;
         }
         if let Some(last) = self.global.workers.last_figures.get(self.number) {

@@ -29,6 +29,8 @@ pub(crate) struct Workers {
     pub(crate) unheard: Vec<AtomicUsize>,
     /// Number of connections with bytes left to send, while the pooler is suspended.
     pub(crate) unsent: Vec<AtomicUsize>,
+    /// Number of workers that have not ended all their connections.
+    pub(crate) at_work: AtomicUsize,
     /// Figures of the worker when it ended. Totals must not fall while other workers finish.
     pub(crate) last_figures: Vec<OnceLock<Box<Snapshot>>>,
 }
@@ -44,6 +46,7 @@ impl Workers {
             pulses: each(count),
             unheard: each(count),
             unsent: each(count),
+            at_work: AtomicUsize::new(count),
             last_figures: each(count),
         }
     }

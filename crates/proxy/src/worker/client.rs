@@ -76,6 +76,9 @@ impl<D: Driver> Worker<D> {
         let nobody: Arc<str> = Arc::from("");
         let is_welcome = greeter.is_some();
         let is_unix = accepted.remote_uid.is_some();
+        if self.ending.successor().is_some() {
+            self.return_to_work();
+        }
         let identity = Identity {
             user: Arc::clone(&nobody),
             database: nobody,
@@ -107,7 +110,9 @@ impl<D: Driver> Worker<D> {
         self.arm_client(id, timeout.map(|timeout| self.now.plus(timeout)));
         if !is_welcome {
             self.fail_client(id, &Fault::TooManyClients("max_client_conn"));
-        } else if self.ending.has_begun() && self.ending.successor().is_none() && !is_unix {
+        } else if self.ending.is_over()
+            || (self.ending.has_begun() && self.ending.successor().is_none() && !is_unix)
+        {
             self.fail_client(id, &Fault::ShuttingDown);
         }
         Some(id)

@@ -1,4 +1,7 @@
 //! Stopping: no new clients are accepted, present clients may finish, and `drain_timeout` limits everything.
+//!
+//! A worker that has ended all its connections goes on with its messages until all workers have. Another one may have
+//! sent it a client, a server or a question before it knew, and nobody else could take them out of its mailbox.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -150,7 +153,21 @@ impl<D: Driver> Worker<D> {
             }
         }
         self.drop_cancels();
-        self.ending.is_over = true;
+        self.leave_work();
+    }
+
+    /// Works again for a client that another worker has sent before it knew that this one was over.
+    pub(super) fn return_to_work(&mut self) {
+        if self.ending.is_over() {
+            self.ending.is_over = false;
+            self.global.workers.at_work.fetch_add(1, Ordering::SeqCst);
+            self.timers.arm(self.now, Timer::Moving);
+        }
+    }
+
+    /// True if this worker and all others have ended their connections.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ending.is_over() && self.global.workers.at_work.load(Ordering::SeqCst) == 0
     }
 
     /// Stops the worker if it is draining and its last client has left.
@@ -183,5 +200,22 @@ impl<D: Driver> Worker<D> {
         let mut others = others.filter(|(worker, _)| *worker != self.number);
         let have_clients = others.any(|(_, load)| load.load(Ordering::Relaxed) > 0);
         self.number == 0 && self.ending.successor().is_none() && have_clients
+    }
+}
+
+impl<D> Worker<D> {
+    /// Counts this worker as one without connections. The last one wakes the others, which wait for it.
+    fn leave_work(&mut self) {
+        let was_over = std::mem::replace(&mut self.ending.is_over, true);
+        if !was_over && self.global.workers.at_work.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.global.wake_all();
+        }
+    }
+}
+
+impl<D> Drop for Worker<D> {
+    /// The other workers do not wait for one whose thread has failed.
+    fn drop(&mut self) {
+        self.leave_work();
     }
 }

@@ -329,6 +329,9 @@ impl<D: Driver> Worker<D> {
                     let verdict = lane.shard.adopt(self.now, server_id.into(), transfer);
                     self.place(server_id, verdict);
                 }
+                if self.ending.is_over() && self.tables.servers.contains(server_id) {
+                    self.close_server(server_id, "pooler is shutting down");
+                }
             }
             Err(_) => {
                 if let Some(lane) = self.tables.lanes.must_get_mut(lane_id) {

@@ -339,6 +339,28 @@ fn draining_for_clients_lets_them_stay_and_is_bounded_by_drain_timeout() {
     }
 }
 
+/// Another worker may have sent a client before it knew of the end.
+#[test]
+fn a_client_that_comes_after_the_end_of_its_worker_is_told() {
+    let mut world = World::new(2, "");
+    let stays = world.login();
+    let busy = usize::from(world.workers[0].tables.clients.is_empty());
+    world.shut_down(Shutdown::WaitForClients);
+    let is_over = |world: &World, worker: usize| world.workers[worker].ending.is_over();
+    assert!(is_over(&world, 1 - busy) && !is_over(&world, busy));
+
+    let late = world.connect_to(1 - busy);
+    world.settle();
+    assert_eq!(
+        world.callers[late].heard(),
+        "E(FATAL 57P01 pooler is shutting down)"
+    );
+    assert!(is_over(&world, 1 - busy));
+    assert_eq!(world.ask(stays, &row()), ROW);
+    world.ask(stays, &say().terminate());
+    assert!(world.workers.iter().all(|worker| worker.has_ended()));
+}
+
 #[test]
 fn statements_of_clients_that_left_are_forgotten_without_a_new_one() {
     let mut world = World::new(1, "default_pool_size = 1\nmax_prepared_statements = 20");

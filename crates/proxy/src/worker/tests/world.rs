@@ -302,8 +302,24 @@ impl World {
 
     /// Connects a client from this address.
     pub(super) fn connect_from(&mut self, address: &str) -> usize {
+        let (accepted, index) = self.caller(address);
+        self.workers[0].driver.arrive(accepted);
+        index
+    }
+
+    /// Connects a client that another worker has accepted for this one.
+    pub(super) fn connect_to(&mut self, worker: usize) -> usize {
+        let (accepted, index) = self.caller("");
+        self.global.workers.loads[worker].fetch_add(1, Ordering::Relaxed);
+        let mailbox = self.global.mailbox(worker).unwrap();
+        mailbox.send_waiting(Message::Accepted(Box::new(accepted)));
+        index
+    }
+
+    /// Makes both ends of a client's connection.
+    fn caller(&mut self, address: &str) -> (Accepted, usize) {
         let (stream, peer) = Peer::pair(self.room);
-        self.workers[0].driver.arrive(Accepted {
+        let accepted = Accepted {
             stream: Socket::Memory(stream).into(),
             remote: Endpoint {
                 address: address.to_owned(),
@@ -313,7 +329,7 @@ impl World {
             is_loopback: true,
             remote_pid: 0,
             remote_uid: None,
-        });
+        };
         self.callers.push(Caller {
             peer,
             got: Vec::new(),
@@ -322,7 +338,7 @@ impl World {
             deaf: false,
             left: false,
         });
-        self.callers.len() - 1
+        (accepted, self.callers.len() - 1)
     }
 
     /// Connects a client that sends a start-up packet.
@@ -430,10 +446,7 @@ impl World {
         let end = self.now().plus(time);
         loop {
             self.settle();
-            let deadlines = self
-                .workers
-                .iter()
-                .filter(|worker| !worker.ending.is_over());
+            let deadlines = self.workers.iter().filter(|worker| !worker.has_ended());
             let next = deadlines.filter_map(|worker| worker.timers.next()).min();
             let next = next.filter(|at| *at <= end).unwrap_or(end);
             self.hands.fetch_max(next.0, Ordering::Relaxed);
@@ -448,7 +461,7 @@ impl World {
         let Some(worker) = self
             .workers
             .get_mut(number)
-            .filter(|worker| !worker.ending.is_over())
+            .filter(|worker| !worker.has_ended())
         else {
             return false;
         };

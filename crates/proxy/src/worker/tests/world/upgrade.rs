@@ -211,7 +211,7 @@ impl World {
         }
         for worker in self.workers[workers..]
             .iter_mut()
-            .filter(|worker| worker.ending.is_over())
+            .filter(|worker| worker.has_ended())
         {
             worker.driver.leave_backlogs();
             moved = true;
@@ -219,7 +219,7 @@ impl World {
         let mut place = 0;
         self.workers.retain(|worker| {
             place += 1;
-            place <= workers || !worker.ending.is_over()
+            place <= workers || !worker.has_ended()
         });
         if self.workers.len() == workers {
             succession::part(&self.global);
