@@ -160,6 +160,12 @@ impl<'a> Lexer<'a> {
         self.at
     }
 
+    /// True if the last token was a name in quotes.
+    pub(crate) fn ends_in_quote(&self) -> bool {
+        let last = self.at.checked_sub(1);
+        last.and_then(|last| self.text.get(last)) == Some(&b'"')
+    }
+
     pub(crate) fn depth_max(&self) -> usize {
         self.depth_max
     }

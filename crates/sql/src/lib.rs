@@ -17,6 +17,7 @@
 //! assert_eq!(effects.asks, Asks::of(["timezone"]));
 //! ```
 
+mod access;
 mod cache;
 mod catalogue;
 mod code;
@@ -36,6 +37,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub use access::{Access, BadPattern, Cause, Modes, Names, Objects, Own, Pattern, Why, access};
 pub use cache::Judge;
 pub use catalogue::{Catalogue, LoadError, load_query, stamp_query};
 pub use effects::{Asks, Channel, Definition, Effects, Resets, Return, Sequences};

@@ -1,6 +1,7 @@
 //! Tests of both steps against each other: a text that step 1 clears has no effects in the parse tree, and the words
 //! show at least the effects of the tree.
 
+mod access;
 mod corpus;
 mod hostile;
 mod lexical;
