@@ -284,6 +284,16 @@ impl Backend {
         names.filter(|name| !name.is_empty())
     }
 
+    /// True for a statement prepared by Parse that runs another one or fetches from a cursor, by name (EXECUTE, FETCH).
+    ///
+    /// PostgreSQL describes it as of the time of the Parse. A pooler that parses it again describes it as of now, which is
+    /// a documented difference (docs/internals/prepared-statements.md), so programs do not ask.
+    pub fn runs_another(&self, name: &[u8]) -> bool {
+        let found = self.statements.get(name);
+        let first = found.and_then(|found| found.statements.first());
+        matches!(first, Some(Sql::Execute(_) | Sql::Fetch(..)))
+    }
+
     /// Drops the prepared statements without a message, as a function may.
     pub fn lose_prepared(&mut self) {
         self.statements.clear();

@@ -151,7 +151,7 @@ impl Speaker {
                 .execute("", 0)
                 .sync(),
             7 => self.named(twin, &first, dice),
-            8 => Self::known(dice),
+            8 => Self::known(twin, dice),
             9 => say().parse("", &first).sync(),
             10 => self.pipeline(twin, &first, dice),
             _ => self.limited(twin),
@@ -197,7 +197,7 @@ impl Speaker {
         self.serial += 1;
         let row = format!("SELECT '{}-{}'", self.tag, self.serial);
         let mut bytes = self.query(&row);
-        for name in twin.prepared() {
+        for name in twin.prepared().filter(|name| !twin.runs_another(name)) {
             let name = String::from_utf8_lossy(name);
             bytes = bytes.describe_statement(&name).sync();
         }
@@ -325,10 +325,10 @@ impl Speaker {
     }
 
     /// Uses a statement that may or may not exist.
-    fn known(dice: &mut Dice) -> Say {
+    fn known(twin: &Backend, dice: &mut Dice) -> Say {
         let name = dice.pick(&["", "s0", "s1", "s2"]);
         match dice.below(5) {
-            0 => say().describe_statement(name).sync(),
+            0 if !twin.runs_another(name.as_bytes()) => say().describe_statement(name).sync(),
             1 => say().close_statement(name).sync(),
             2 => say().run(name).flush().run(name).sync(),
             _ => say().run(name).sync(),

@@ -252,16 +252,9 @@ impl Backend {
     }
 
     fn describe_statement(&mut self, name: &[u8]) -> Result<(), Failure> {
-        let (sql, mut columns) = self.planned(name)?;
+        let (_, columns) = self.planned(name)?;
         if columns.is_some() && self.status == Failed {
             return Err(Failure::in_failed_transaction());
-        }
-        // PostgreSQL tells those of the time of the Parse. A pooler that parses again tells the present ones, which is a
-        // documented difference (docs/internals/prepared-statements.md); so does this model.
-        if self.status != Failed
-            && let Some(sql @ (Sql::Execute(_) | Sql::Fetch(..))) = &sql
-        {
-            columns = self.columns(sql)?;
         }
         match self.parameter_of(name) {
             // ParameterDescription without parameters.
