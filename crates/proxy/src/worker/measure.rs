@@ -10,6 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use slotmap::SecondaryMap;
 use slotmap::secondary::Entry;
 use weir_pool::Moment;
+use weir_session::relay::StatementCounts;
 use weir_stats::{Blame, Counters, PoolRow, Snapshot, Times, WorkerRow};
 use weir_wire::backend::ErrorFields;
 use weir_wire::frame::HEADER_LEN;
@@ -107,6 +108,14 @@ impl Group {
     #[inline]
     pub(super) fn times(&mut self) -> &mut Times {
         &mut self.timing.get_or_insert_default().all
+    }
+
+    /// Counts messages about prepared statements.
+    #[inline]
+    pub(super) fn count_statements(&mut self, counts: StatementCounts) {
+        self.counters.client_parses += u64::from(counts.client_parses);
+        self.counters.server_parses += u64::from(counts.server_parses);
+        self.counters.binds += u64::from(counts.binds);
     }
 
     /// Adds the measured durations to the pool's row.

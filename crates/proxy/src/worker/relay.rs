@@ -313,9 +313,7 @@ impl<D: Driver> Worker<D> {
         if let Ok(taken) = &taken {
             // If a request of ours is repeated, the client's input still waits for it.
             client.stalled = taken.stalled || (client.stalled && input.is_empty());
-            group.counters.client_parses += u64::from(taken.statements.client_parses);
-            group.counters.server_parses += u64::from(taken.statements.server_parses);
-            group.counters.binds += u64::from(taken.statements.binds);
+            group.count_statements(taken.statements);
         }
         let bytes = out.finish();
         if !bytes.is_empty() {

@@ -318,87 +318,23 @@ fn who_has_asked_for_a_server_is_told_that_it_was_killed_on_its_way() {
 /// connections. The server stayed in the mailbox.
 #[test]
 fn a_server_that_comes_after_the_end_of_its_worker_is_closed() {
+    let ops = [
+        (What::Act, 2, 0x56ffd0fde1d58f81),
+        (What::Act, 1, 0x2c33b3b8772fc9a7),
+        (What::Settle, 0, 0x0),
+        (What::Vanish, 2, 0x35efbcb9f90f367f),
+        (What::Settle, 0, 0x0),
+        (What::Upgrade, 2, 0xb4c7d0c896c0f7f3),
+        (What::Act, 2, 0xb979e47d6a8098a9),
+        (What::Clients, 0, 0x0),
+        (What::Turns, 0, 0x0),
+        (What::Vanish, 2, 0xe1cfdcc3de048abb),
+    ];
     replay(&Plan {
         seed: 1795600000114560,
         workers: 3,
-        places: 1,
-        room: 1048576,
-        people: vec![
-            Person {
-                is_exposed: true,
-                topics: vec![],
-                is_checked: false,
-                is_struck: true,
-                large: 0,
-            },
-            Person {
-                is_exposed: true,
-                topics: vec![],
-                is_checked: false,
-                is_struck: true,
-                large: 0,
-            },
-            Person {
-                is_exposed: true,
-                topics: vec![],
-                is_checked: false,
-                is_struck: true,
-                large: 0,
-            },
-        ],
-        typists: 0,
+        room: 1 << 20,
         options: vec!["; sends complete later, watermark 20000"],
-        ops: vec![
-            Op {
-                what: What::Act,
-                who: 2,
-                seed: 0x56ffd0fde1d58f81,
-            },
-            Op {
-                what: What::Act,
-                who: 1,
-                seed: 0x2c33b3b8772fc9a7,
-            },
-            Op {
-                what: What::Settle,
-                who: 0,
-                seed: 0x0,
-            },
-            Op {
-                what: What::Vanish,
-                who: 2,
-                seed: 0x35efbcb9f90f367f,
-            },
-            Op {
-                what: What::Settle,
-                who: 0,
-                seed: 0x0,
-            },
-            Op {
-                what: What::Upgrade,
-                who: 2,
-                seed: 0xb4c7d0c896c0f7f3,
-            },
-            Op {
-                what: What::Act,
-                who: 2,
-                seed: 0xb979e47d6a8098a9,
-            },
-            Op {
-                what: What::Clients,
-                who: 0,
-                seed: 0x0,
-            },
-            Op {
-                what: What::Turns,
-                who: 0,
-                seed: 0x0,
-            },
-            Op {
-                what: What::Vanish,
-                who: 2,
-                seed: 0xe1cfdcc3de048abb,
-            },
-        ],
+        ..plan(vec![exposed(&[]), exposed(&[]), exposed(&[])], &ops)
     });
 }
