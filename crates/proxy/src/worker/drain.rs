@@ -162,6 +162,9 @@ impl<D: Driver> Worker<D> {
             self.ending.is_over = false;
             self.global.workers.at_work.fetch_add(1, Ordering::SeqCst);
             self.timers.arm(self.now, Timer::Moving);
+            // The time limit of the upgrade may have ended already.
+            let limit = self.global.settled().settings.global.drain_timeout;
+            self.timers.arm(self.now.plus(limit), Timer::Drain);
         }
     }
 
