@@ -1,4 +1,5 @@
-//! Prints the cost of each step: nanoseconds per text, the best of several rounds.
+//! Prints the cost of each step: nanoseconds per text, the best of several rounds. `cost count ..` runs one step often,
+//! for valgrind.
 #![expect(clippy::print_stdout, reason = "its only purpose")]
 #![expect(clippy::disallowed_methods, reason = "it measures")]
 
@@ -24,6 +25,10 @@ const TEXTS: &[&str] = &[
 ];
 
 fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((_, rest)) = arguments.split_first() {
+        return count_access(rest);
+    }
     println!(
         "{:>6} {:>7} {:>9} {:>9}  text",
         "bytes", "scan", "judge", "cached"
@@ -51,6 +56,61 @@ fn main() {
     ));
     print(&"SET ROLE a;".repeat(128));
     print(&format!("SET a = 1{}", ", 'b'".repeat(400)));
+    println!("where a text may run:");
+    println!("{:>6} {:>9} {:>9}  text", "bytes", "known", "new");
+    ACCESSES.iter().for_each(|text| print_access(text));
+}
+
+/// Texts that `Judge::access` decides in each of its ways; `#` stands for a number that makes the text new each time.
+const ACCESSES: &[&str] = &[
+    "SELECT abalance FROM pgbench_accounts WHERE aid = #",
+    "UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = #",
+    "SELECT o.id, o.total, c.name FROM orders o JOIN customers c ON c.id = o.customer_id \
+     WHERE o.created_at > '2024-01-01' AND c.country = 'CH' AND o.id > # ORDER BY o.total DESC LIMIT 20",
+    "WITH a AS (SELECT b FROM t WHERE c = #) SELECT * FROM a",
+    "SELECT count(*) FROM app.orders WHERE app.is_open(id) AND tenant = #",
+    "COMMIT",
+];
+
+fn print_access(text: &str) {
+    let mut judge = Judge::new(Functions::default());
+    let once = text.replace('#', "17");
+    let known = best(500, || judge.access(black_box(once.as_bytes())));
+    let texts: Vec<String> = (0..NEW)
+        .map(|number| text.replace('#', &number.to_string()))
+        .collect();
+    let mut next = texts.iter().cycle();
+    let new = best(NEW / 100, || {
+        judge.access(next.next().map_or(b"", |text| text.as_bytes()))
+    });
+    let shown: String = text.chars().take(60).collect();
+    println!("{:>6} {known:>9.0} {new:>9.0}  {shown}", once.len());
+}
+
+/// Number of texts, more than a judge keeps.
+const NEW: u32 = 10_000;
+
+/// Asks where one of `ACCESSES` may run, for a count of instructions within `Judge::access`: its index, the number of
+/// times, and `new` for another text each time.
+fn count_access(arguments: &[String]) {
+    let number = |at: usize| {
+        arguments
+            .get(at)
+            .and_then(|text| text.parse::<usize>().ok())
+    };
+    let text = number(0).and_then(|which| ACCESSES.get(which));
+    let (Some(text), Some(times)) = (text, number(1)) else {
+        println!("count TEXT TIMES [new]");
+        return;
+    };
+    let is_new = arguments.len() > 2;
+    let mut judge = Judge::new(Functions::default());
+    let reads = (0..times).filter(|time| {
+        let number = 10_000 + if is_new { *time } else { 17 };
+        let text = text.replace('#', &number.to_string());
+        judge.access(text.as_bytes()).is_read()
+    });
+    println!("{} of {times} read", reads.count());
 }
 
 fn print(text: &str) {

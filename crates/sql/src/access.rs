@@ -17,13 +17,23 @@
 //! ```
 
 mod names;
+mod session;
+mod settings;
+mod step;
 mod tree;
 mod words;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::from_utf8;
 
-pub use names::{BadPattern, Names, Objects, Own, Pattern};
+use crate::judge::unclear;
+
+pub use names::{BadPattern, Called, Names, Nature, Objects, Pattern, Relation};
+pub(crate) use names::{of_system, reads_only};
+pub(crate) use session::state;
+pub(crate) use settings::may_read_host_setting;
+pub use step::{Step, step};
 pub(crate) use words::by_words;
 
 /// Maximum length of a text that is parsed, in bytes; see `judge`.
@@ -52,11 +62,12 @@ impl Access {
         matches!(self, Self::Read { .. })
     }
 
-    /// Returns where a text may run that consists of two parts.
-    fn join(self, other: Self) -> Self {
+    /// Returns where two parts of a batch may run together.
+    #[must_use]
+    pub fn join(self, other: Self) -> Self {
         match (self, other) {
             (Self::Primary(cause), _) | (_, Self::Primary(cause)) => Self::Primary(cause),
-            // A block that begins in the middle of a text has no host yet when its text is sent.
+            // A block that begins in the middle of a batch has no host yet when the batch is sent.
             (Self::Begin(_), _) | (_, Self::Begin(_)) => Self::Primary(Cause::Block),
             (
                 Self::Read { reads_catalogue },
@@ -71,6 +82,17 @@ impl Access {
             (Self::Anywhere, Self::Anywhere) => Self::Anywhere,
         }
     }
+
+    /// Returns where a text of two statements may run. A text that reads consists of reads only, so that it can be sent
+    /// to another host again.
+    fn beside(self, other: Self) -> Self {
+        match (&self, &other) {
+            (Self::Read { .. }, Self::Anywhere) | (Self::Anywhere, Self::Read { .. }) => {
+                Self::Primary(Cause::Mixed)
+            }
+            _ => self.join(other),
+        }
+    }
 }
 
 /// Modes of BEGIN and START TRANSACTION.
@@ -78,8 +100,44 @@ impl Access {
 pub struct Modes {
     /// READ ONLY or READ WRITE; none if the text has neither.
     pub read_only: Option<bool>,
+    /// Isolation level; none if the text names none.
+    pub isolation: Option<Isolation>,
+}
+
+impl Modes {
     /// True for ISOLATION LEVEL SERIALIZABLE, which a hot standby refuses.
-    pub is_serializable: bool,
+    #[must_use]
+    pub fn is_serializable(self) -> bool {
+        self.isolation == Some(Isolation::Serializable)
+    }
+}
+
+/// Isolation level of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// READ COMMITTED, or READ UNCOMMITTED, which PostgreSQL takes for the same: each statement sees what was committed
+    /// before it.
+    ReadCommitted,
+    /// REPEATABLE READ: all statements see the same.
+    RepeatableRead,
+    /// SERIALIZABLE.
+    Serializable,
+}
+
+impl Isolation {
+    /// Returns the level that PostgreSQL means by a name, in any case.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let levels = [
+            ("read uncommitted", Self::ReadCommitted),
+            ("read committed", Self::ReadCommitted),
+            ("repeatable read", Self::RepeatableRead),
+            ("serializable", Self::Serializable),
+        ];
+        let mut levels = levels.into_iter();
+        let found = levels.find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, level)| level)
+    }
 }
 
 /// Reason for which a text belongs to the primary.
@@ -96,16 +154,30 @@ pub enum Cause {
     Into,
     /// Rows are locked: FOR UPDATE, FOR SHARE and similar clauses.
     Locks,
-    /// The text is longer than what is parsed.
+    /// The text is longer than what is parsed or kept.
     Long,
+    /// A message other than those of the simple and the extended query protocol.
+    Message,
+    /// The text reads, but has statements of another kind too.
+    Mixed,
+    /// The end of the batch has not arrived, and what has arrived does more than read.
+    Open,
+    /// A standby has refused the text before.
+    Refused,
     /// A relation of this name cannot be read on a replica, for this reason.
     Relation(Box<str>, Why),
+    /// The text changes or shows this state of its session.
+    Session(&'static str),
     /// A setting of this name differs between hosts, or decides which host is needed.
     Setting(Box<str>),
     /// A statement of this kind, in PostgreSQL's words.
-    Statement(Box<str>),
+    Statement(Cow<'static, str>),
     /// PostgreSQL's grammar refuses the text.
     Unparsed,
+    /// No prepared statement or portal is known by the name in the message.
+    Unprepared,
+    /// The text was not looked at, because nothing of it decides.
+    Unread,
 }
 
 /// Reason for which a function or a relation belongs to the primary.
@@ -135,13 +207,13 @@ pub enum Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Foreign => "is a foreign table",
+            Self::Foreign => "is or contains a foreign table",
             Self::Host => "shows or locks what belongs to one host",
             Self::Listed => "is in primary_functions",
-            Self::Sequence => "is a sequence",
+            Self::Sequence => "is or reads a sequence",
             Self::Session => "belongs to one session",
             Self::Unknown => "is not known",
-            Self::Unlogged => "is unlogged",
+            Self::Unlogged => "is or contains an unlogged table",
             Self::Volatile => "is declared VOLATILE",
             Self::Writes => "writes",
         })
@@ -156,25 +228,38 @@ impl fmt::Display for Cause {
             Self::Function(name, why) => write!(f, "function {name} {why}"),
             Self::Into => f.write_str("SELECT INTO creates a table"),
             Self::Locks => f.write_str("rows are locked"),
-            Self::Long => write!(f, "the text is longer than {TEXT_MAX} bytes"),
+            Self::Long => f.write_str("the text is too long to be read"),
+            Self::Message => f.write_str("the message is none of a query"),
+            Self::Mixed => f.write_str("the text reads, but has other statements too"),
+            Self::Open => f.write_str("the end of the batch has not arrived"),
+            Self::Relation(name, why @ (Why::Listed | Why::Volatile | Why::Writes)) => {
+                write!(f, "relation {name} calls a function that {why}")
+            }
+            Self::Refused => f.write_str("a standby has refused the text before"),
             Self::Relation(name, why) => write!(f, "relation {name} {why}"),
+            Self::Session(state) => write!(f, "the text concerns its session: {state}"),
             Self::Setting(name) => write!(f, "setting {name} is a matter of one host"),
             Self::Statement(kind) => write!(f, "{kind} is for the primary"),
             Self::Unparsed => f.write_str("the text does not parse"),
+            Self::Unprepared => f.write_str("no statement is known by this name"),
+            Self::Unread => f.write_str("nothing of the text decides"),
         }
     }
 }
 
-/// Returns where a text may run. Never panics, and takes bounded time.
+/// Returns where a text may run, but for what it does to its session ([`Judge::access`](crate::Judge::access)). Never
+/// panics, and takes bounded time.
 #[must_use]
 pub fn access(text: &[u8], names: &Names) -> Access {
-    if let Some(access) = by_words(text, names) {
-        return access;
-    }
+    by_words(text, names).unwrap_or_else(|| by_grammar(text, names))
+}
+
+/// Returns where a text may run of which the words prove nothing.
+pub(crate) fn by_grammar(text: &[u8], names: &Names) -> Access {
     if text.len() > TEXT_MAX {
         return Access::Primary(Cause::Long);
     }
-    if words::is_doubtful(text) {
+    if unclear(text).is_some() {
         return Access::Primary(Cause::Doubtful);
     }
     let parsed = from_utf8(text)
@@ -183,7 +268,7 @@ pub fn access(text: &[u8], names: &Names) -> Access {
     parsed.unwrap_or(Access::Primary(Cause::Unparsed))
 }
 
-/// Returns where a text may run by the grammar alone.
+/// Returns where a text may run by its tree alone.
 #[cfg(test)]
 pub(crate) fn by_tree(text: &str, names: &Names) -> Option<Access> {
     tree::access(text, names)

@@ -1,8 +1,8 @@
-//! Judge of texts: runs both steps and caches verdicts by text.
+//! Judge of texts: decides by words, then by the grammar, and caches verdicts by text.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::access::{self, Access, Cause, Names};
 use crate::catalogue::Catalogue;
 use crate::effects::Effects;
 use crate::functions::Functions;
@@ -10,70 +10,62 @@ use crate::judge::{by_words, judge};
 use crate::pieces::Pieces;
 use crate::scan::{is_harmless, is_harmless_while_pinned};
 
-/// Maximum number of texts, and of their bytes, in each of the two generations.
-const TEXTS_MAX: usize = 512;
-const BYTES_MAX: usize = 512 * 1024;
-/// Maximum length of a cached text; longer ones are judged again each time.
-const TEXT_MAX: usize = 32 * 1024;
+mod accesses;
+mod generations;
+mod short;
 
-/// Maximum length of a cached harmless text. Most are shorter, and comparing a longer one costs as much as scanning it.
-const HARMLESS_MAX: usize = 240;
-/// Number of cached harmless texts; a power of two.
-const HARMLESS_COUNT: usize = 32;
+use accesses::Accesses;
+use generations::Generations;
+use short::{Short, slot};
 
-/// Judges texts and caches the verdicts that took a parse: at most 1024, for 1 MiB of text. Caches short harmless texts
-/// separately, the last one for each of a few dozen hashes. Programs repeat few texts, and a lookup costs a tenth of
-/// scanning the words.
+/// Judges texts and caches the verdicts that took a parse. Caches verdicts of short texts separately: programs repeat
+/// few texts, and such a lookup costs a tenth of scanning the words.
 #[derive(Debug)]
 pub struct Judge {
     functions: Functions,
     generation: u64,
-    /// Recently used verdicts. When the map is full, it becomes `old`, and the previous `old` is dropped. A hit in
-    /// `old` moves the verdict back.
-    young: HashMap<Box<[u8]>, Arc<Effects>>,
-    old: HashMap<Box<[u8]>, Arc<Effects>>,
-    /// Bytes of text in `young`.
-    young_bytes: usize,
-    /// Harmless texts; empty until the first one.
-    harmless: Vec<Harmless>,
-}
-
-/// A text that was found harmless.
-#[derive(Clone, Debug, Default)]
-struct Harmless {
-    text: Vec<u8>,
-    /// True if the text was also proved unable to end a pin.
-    while_pinned: bool,
-}
-
-/// Returns the slot of a text. Length, end and middle differ most between statements.
-fn slot(text: &[u8]) -> usize {
-    let word = |at: usize| text.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
-    let word = |at| word(at).map_or(0, u64::from_le_bytes);
-    let end = text.len().saturating_sub(8);
-    let mixed = word(end) ^ word(end / 2).rotate_left(17) ^ text.len() as u64;
-    let mixed = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    usize::try_from(mixed).unwrap_or(0) % HARMLESS_COUNT
+    effects: Generations<Arc<Effects>>,
+    /// Short texts that were found harmless; true if they were also proved unable to end a pin.
+    harmless: Short<bool>,
+    names: Names,
+    /// Hash of the lists in `names`.
+    lists: u64,
+    accesses: Accesses,
 }
 
 impl Judge {
-    /// Creates a judge with an empty cache.
+    /// Creates a judge with an empty cache. Functions of the database belong to the primary until
+    /// [`Judge::set_catalogue`].
     pub fn new(functions: Functions) -> Self {
         Self {
             functions,
             generation: 0,
-            young: HashMap::new(),
-            old: HashMap::new(),
-            young_bytes: 0,
-            harmless: Vec::new(),
+            effects: Generations::default(),
+            harmless: Short::default(),
+            names: Names::default(),
+            lists: 0,
+            accesses: Accesses::default(),
         }
     }
 
     /// Uses another catalogue from now on, and forgets verdicts of the last one. A later catalogue has a greater
     /// generation.
     pub fn set_catalogue(&mut self, catalogue: &Arc<Catalogue>, generation: u64) {
-        *self = Self::new(self.functions.with_catalogue(catalogue));
-        self.generation = generation;
+        let names = std::mem::take(&mut self.names);
+        *self = Self {
+            generation,
+            names: names.with_objects(catalogue.objects()),
+            lists: self.lists,
+            ..Self::new(self.functions.with_catalogue(catalogue))
+        };
+    }
+
+    /// Uses the administrator's lists in `names` from now on, with the objects of the present catalogue, and forgets
+    /// where texts may run by the last lists.
+    pub fn set_names(&mut self, names: Names) {
+        self.lists = names.lists();
+        self.names = names.with_objects(self.functions.catalogue().objects());
+        self.accesses = Accesses::default();
     }
 
     /// Generation of the catalogue; 0 if there is none.
@@ -82,18 +74,71 @@ impl Judge {
         self.generation
     }
 
+    /// Number that differs if a verdict of [`Judge::access`] may differ: for verdicts that are kept elsewhere.
+    #[inline]
+    pub fn access_version(&self) -> u64 {
+        self.generation ^ self.lists
+    }
+
+    /// True if BEGIN without an isolation level begins READ COMMITTED for every role, as far as the catalogue knows.
+    pub fn begins_read_committed(&self) -> bool {
+        self.generation > 0 && !self.functions.catalogue().objects().has_isolation
+    }
+
     /// Returns the effects of calling a database function by OID, if the catalogue knows any.
     pub fn function(&self, number: u32) -> Option<Arc<Effects>> {
         let effects = self.functions.catalogue().function(number);
         effects.cloned().map(Arc::new)
     }
 
+    /// Returns where the text may run if the database has replicas. Unlike [`access`](access::access), this counts what
+    /// the text does to its session.
+    ///
+    /// A verdict is shared because it may contain a name: a known text, and a new one that words decide, cost no
+    /// allocation.
+    pub fn access(&mut self, text: &[u8]) -> Arc<Access> {
+        let place = slot(text);
+        if let Some(known) = self.accesses.short.find(place, text) {
+            return Arc::clone(known);
+        }
+        let verdict = self.find_access(text);
+        self.accesses.short.keep(place, text, Arc::clone(&verdict));
+        verdict
+    }
+
+    fn find_access(&mut self, text: &[u8]) -> Arc<Access> {
+        // As cheap as a lookup of a longer text, and such texts are often new each time.
+        if let Some(access) = access::by_words(text, &self.names) {
+            let access = self.in_session(text, access);
+            return self.accesses.share(access);
+        }
+        if let Some(known) = self.accesses.parsed.find(text) {
+            return known;
+        }
+        let access = access::by_grammar(text, &self.names);
+        let access = Arc::new(self.in_session(text, access));
+        self.accesses.parsed.keep(text, &access);
+        access
+    }
+
+    /// Returns where a text may run, given where it may run but for its session.
+    fn in_session(&mut self, text: &[u8], access: Access) -> Access {
+        if matches!(access, Access::Primary(_)) {
+            return access;
+        }
+        let effects = self.effects(text, true);
+        match effects.and_then(|effects| access::state(&access, &effects)) {
+            Some(state) => Access::Primary(Cause::Session(state)),
+            None => access,
+        }
+    }
+
     /// Returns the effects that the text may have on its session; `None` if it is harmless. With `pinned`, effects that
     /// may end a pin count too.
     pub fn effects(&mut self, text: &[u8], pinned: bool) -> Option<Arc<Effects>> {
         let place = slot(text);
-        let known = self.harmless.get(place).filter(|known| known.text == text);
-        if known.is_some_and(|known| known.while_pinned || !pinned) {
+        let known = self.harmless.find(place, text);
+        if known.is_some_and(|while_pinned| *while_pinned || !pinned) {
             return None;
         }
         let harmless = if pinned {
@@ -102,7 +147,7 @@ impl Judge {
             is_harmless(text, &self.functions)
         };
         if harmless {
-            self.remember_harmless(place, text, pinned);
+            self.harmless.keep(place, text, pinned);
             return None;
         }
         let effects = self.verdict(text);
@@ -121,11 +166,7 @@ impl Judge {
     }
 
     fn verdict(&mut self, text: &[u8]) -> Arc<Effects> {
-        if let Some(effects) = self.young.get(text) {
-            return Arc::clone(effects);
-        }
-        if let Some((text, effects)) = self.old.remove_entry(text) {
-            self.remember(text, &effects);
+        if let Some(effects) = self.effects.find(text) {
             return effects;
         }
         // As cheap as a cache lookup, and such texts are often new each time.
@@ -133,128 +174,10 @@ impl Judge {
             return Arc::new(effects);
         }
         let effects = Arc::new(judge(text, &self.functions));
-        if text.len() <= TEXT_MAX {
-            self.remember(text.into(), &effects);
-        }
+        self.effects.keep(text, &effects);
         effects
-    }
-
-    fn remember_harmless(&mut self, place: usize, text: &[u8], while_pinned: bool) {
-        if text.len() > HARMLESS_MAX {
-            return;
-        }
-        if self.harmless.is_empty() {
-            self.harmless.resize_with(HARMLESS_COUNT, Harmless::default);
-        }
-        if let Some(known) = self.harmless.get_mut(place) {
-            known.text.clear();
-            known.text.extend_from_slice(text);
-            known.while_pinned = while_pinned;
-        }
-    }
-
-    fn remember(&mut self, text: Box<[u8]>, effects: &Arc<Effects>) {
-        if self.young.len() >= TEXTS_MAX || self.young_bytes + text.len() > BYTES_MAX {
-            self.old = std::mem::take(&mut self.young);
-            self.young_bytes = 0;
-        }
-        self.young_bytes += text.len();
-        self.young.insert(text, Arc::clone(effects));
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_verdict_is_found_again_and_the_memory_stays_bounded() {
-        let mut judge = Judge::new(Functions::default());
-        let kept = judge.effects(b"SET ROLE kept", false).unwrap();
-        for number in 0..5000 {
-            let text = format!("SET ROLE n{number}");
-            assert!(judge.effects(text.as_bytes(), false).is_some());
-            let again = judge.effects(b"SET ROLE kept", false).unwrap();
-            assert!(Arc::ptr_eq(&kept, &again), "after {number}");
-        }
-        assert!(judge.young.len() + judge.old.len() <= 2 * TEXTS_MAX);
-    }
-
-    #[test]
-    fn bytes_are_bounded_too() {
-        let mut judge = Judge::new(Functions::default());
-        for number in 0..200 {
-            let text = format!("SET NAMES '{number}{}'", "x".repeat(TEXT_MAX / 2));
-            assert!(judge.effects(text.as_bytes(), false).is_some());
-        }
-        let bytes =
-            |texts: &HashMap<Box<[u8]>, _>| texts.keys().map(|text| text.len()).sum::<usize>();
-        assert!(bytes(&judge.young) <= BYTES_MAX && bytes(&judge.old) <= BYTES_MAX);
-        assert_eq!(bytes(&judge.young), judge.young_bytes);
-        judge.effects(
-            &[b"SET NAMES ".as_slice(), &[b'1'; TEXT_MAX]].concat(),
-            false,
-        );
-        assert!(judge.young.keys().all(|text| text.len() <= TEXT_MAX));
-    }
-
-    #[test]
-    fn a_harmless_text_is_found_again_and_never_taken_for_another() {
-        let mut judge = Judge::new(Functions::default());
-        for round in 0..3 {
-            for number in 0..300 {
-                let harmless = format!("SELECT {number}");
-                assert_eq!(judge.effects(harmless.as_bytes(), true), None, "{round}");
-                let other = format!("LISTEN n{number}");
-                assert!(judge.effects(other.as_bytes(), false).is_some(), "{round}");
-            }
-        }
-        assert_eq!(judge.harmless.len(), HARMLESS_COUNT);
-        for length in [
-            0,
-            1,
-            7,
-            8,
-            9,
-            HARMLESS_MAX - 1,
-            HARMLESS_MAX,
-            HARMLESS_MAX + 1,
-            300,
-        ] {
-            let text = format!("select {}", "1".repeat(length));
-            for _ in 0..2 {
-                assert_eq!(judge.effects(text.as_bytes(), true), None);
-                assert!(
-                    judge
-                        .effects(text.replace("select", "listen").as_bytes(), true)
-                        .is_some()
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn what_was_harmless_without_a_pin_is_looked_at_again_with_one() {
-        let mut judge = Judge::new(Functions::default());
-        for text in ["DROP TABLE t", "CLOSE c", "DROP TABLE t"] {
-            assert_eq!(judge.effects(text.as_bytes(), false), None, "{text}");
-            assert!(judge.effects(text.as_bytes(), true).is_some(), "{text}");
-        }
-        // Conversely, a scan with a pin suffices for one without.
-        assert_eq!(judge.effects(b"SELECT 1", true), None);
-        assert_eq!(judge.effects(b"SELECT 1", false), None);
-        assert!(judge.harmless[slot(b"SELECT 1")].while_pinned);
-    }
-
-    #[test]
-    fn what_ends_a_pin_counts_only_while_pinned() {
-        let mut judge = Judge::new(Functions::default());
-        for text in ["DROP TABLE t", "CLOSE c", "SELECT pg_advisory_unlock(1)"] {
-            assert!(
-                judge.effects(text.as_bytes(), true).unwrap().frees,
-                "{text}"
-            );
-            assert_eq!(judge.effects(text.as_bytes(), false), None, "{text}");
-        }
-    }
-}
+mod tests;

@@ -1,18 +1,21 @@
-//! Effects that the objects of a database may have on a session that uses them. Functions and procedures have effects
-//! by their bodies. Tables, views and domains have them by the functions that their triggers, rules, defaults, policies
+//! Effects that the objects of a database may have on a session that uses them, and what decides where statements that
+//! use them may run ([`Objects`]). Functions and procedures have effects by their bodies. Tables, views and domains have them by the functions that their triggers, rules, defaults, policies
 //! and checks call.
 //!
-//! A [`Catalogue`] is immutable and small: it contains only names of objects that run code which changes the session.
-//! Names are compared without schema and case. The catalogue is read from PostgreSQL's own ([`load_query`]), and
+//! A [`Catalogue`] is immutable and small: of objects that run code which changes the session, it contains only names,
+//! which are compared without schema and case. The catalogue is read from PostgreSQL's own ([`load_query`]), and
 //! statements that define objects add to it at once ([`Catalogue::with`]).
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use crate::access::Objects;
 use crate::effects::{Definition, Effects};
 use crate::functions::NAME_MAX;
 
 mod graph;
 mod query;
+mod reach;
 
 pub use graph::LoadError;
 pub use query::{load_query, stamp_query};
@@ -29,6 +32,8 @@ pub struct Catalogue {
     on_definition: Effects,
     /// Effects of names beyond ASCII, which depend on encodings and locales.
     wide: Option<Effects>,
+    /// Names that decide where statements may run.
+    objects: Arc<Objects>,
     /// Stamp that identifies a version of the database's objects.
     stamp: Box<[u8]>,
 }
@@ -103,6 +108,11 @@ impl Catalogue {
     /// Returns the stamp that identifies the version of the database's objects; empty if nothing was loaded.
     pub fn stamp(&self) -> &[u8] {
         &self.stamp
+    }
+
+    /// Returns the functions and relations that decide where statements may run.
+    pub fn objects(&self) -> &Arc<Objects> {
+        &self.objects
     }
 
     /// Number of names.

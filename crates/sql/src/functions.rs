@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::catalogue::Catalogue;
 use crate::pieces;
-use crate::table::PerByte;
+use crate::sieve::Sieve;
 
 /// Meaning that a word may have for the session, wherever it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,15 +164,6 @@ struct Listed {
     written: Box<str>,
 }
 
-/// Filter that passes every relevant word, and few others.
-#[derive(Clone, Debug)]
-struct Sieve {
-    /// Lengths by first byte, one bit per length (bit 63: 63 or more).
-    lengths: PerByte<u64>,
-    /// Lengths by last byte, likewise.
-    lasts: PerByte<u64>,
-}
-
 impl Default for Functions {
     fn default() -> Self {
         Self::new(std::iter::empty::<&str>())
@@ -187,7 +178,7 @@ impl Functions {
             .into_iter()
             .map(|name| Listed::new(name.as_ref()))
             .collect();
-        let mut sieve = Box::new(Sieve::new());
+        let mut sieve = Box::new(Sieve::default());
         let built_in = BUILT_IN.iter().map(|(name, _)| *name);
         let words = WORDS.iter().map(|(name, _)| *name);
         for name in built_in.chain(words) {
@@ -254,12 +245,7 @@ impl Functions {
     /// True if the word may have a meaning. Never false for a word that has one.
     #[inline]
     pub(crate) fn may_mean(&self, word: &[u8]) -> bool {
-        let (Some(first), Some(last)) = (word.first(), word.last()) else {
-            return false;
-        };
-        let lengths = self.sieve.lengths.at(*first);
-        let lasts = self.sieve.lasts.at(*last);
-        lengths & lasts & length_bit(word.len()) != 0
+        self.sieve.may_pass(word)
             || matches!(word, [b'p' | b'P', _, b'_', ..])
             || self.wide && !word.is_ascii()
     }
@@ -311,29 +297,6 @@ impl Functions {
     }
 }
 
-impl Sieve {
-    /// Creates a filter that passes names of 63 bytes and more: PostgreSQL truncates them, so they are compared later.
-    fn new() -> Self {
-        let table = PerByte::new([length_bit(NAME_MAX); 256]);
-        Self {
-            lengths: table.clone(),
-            lasts: table,
-        }
-    }
-
-    fn pass(&mut self, name: &[u8]) {
-        let (Some(first), Some(last)) = (name.first(), name.last()) else {
-            return;
-        };
-        for fold in [u8::to_ascii_lowercase, u8::to_ascii_uppercase] {
-            for (table, byte) in [(&mut self.lengths, first), (&mut self.lasts, last)] {
-                let byte = fold(byte);
-                table.set(byte, table.at(byte) | length_bit(name.len()));
-            }
-        }
-    }
-}
-
 /// Returns the built-in function with this name (lower case).
 pub(crate) fn built_in(name: &[u8]) -> Option<Kind> {
     BUILT_IN
@@ -359,10 +322,6 @@ pub(crate) fn that_change() -> impl Iterator<Item = &'static str> {
 pub(crate) fn is_temporary_schema(name: &[u8]) -> bool {
     name.get(..TEMPORARY_SCHEMA.len())
         .is_some_and(|start| start.eq_ignore_ascii_case(TEMPORARY_SCHEMA))
-}
-
-const fn length_bit(length: usize) -> u64 {
-    1 << if length < NAME_MAX { length } else { NAME_MAX }
 }
 
 impl std::fmt::Display for Listed {

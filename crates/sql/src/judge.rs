@@ -71,7 +71,7 @@ pub(crate) fn by_words(text: &[u8], functions: &Functions) -> Option<Effects> {
 }
 
 /// Returns the reason for which the text has several readings, or none.
-fn unclear(text: &[u8]) -> Option<Unclear> {
+pub(crate) fn unclear(text: &[u8]) -> Option<Unclear> {
     let mut lexer = Lexer::new(text, Reading::Strict);
     loop {
         match lexer.token() {

@@ -233,6 +233,27 @@ impl<'a> Lexer<'a> {
         Ok(None)
     }
 
+    /// Returns the first byte of the next token; `None` at the end. A token that cannot be read has some byte.
+    #[inline]
+    pub(crate) fn ahead(&self) -> Option<u8> {
+        let mut rest = self.rest().iter();
+        let byte = rest.find(|byte| CLASSES.at(**byte) != Class::Space)?;
+        match CLASSES.at(*byte) {
+            // Comments may begin so.
+            Class::Minus | Class::Slash => self.behind_comments(),
+            _ => Some(*byte),
+        }
+    }
+
+    #[cold]
+    fn behind_comments(&self) -> Option<u8> {
+        match self.clone().token() {
+            Ok(None) => None,
+            Ok(Some(Token::Other(byte))) => Some(byte),
+            Ok(Some(_)) | Err(_) => Some(b'?'),
+        }
+    }
+
     #[inline]
     /// Returns the part of the text that has not been read yet.
     pub(crate) fn rest(&self) -> &'a [u8] {

@@ -18,18 +18,22 @@
 //! ```
 
 mod access;
+mod assigned;
 mod cache;
 mod catalogue;
 mod code;
 mod effects;
 mod functions;
+mod hints;
 mod judge;
 mod lex;
 mod library;
+mod parsed;
 mod pieces;
 mod reason;
 mod scan;
 mod setting;
+mod sieve;
 mod table;
 mod tree;
 mod words;
@@ -37,11 +41,16 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use access::{Access, BadPattern, Cause, Modes, Names, Objects, Own, Pattern, Why, access};
+pub use access::{
+    Access, BadPattern, Called, Cause, Isolation, Modes, Names, Nature, Objects, Pattern, Relation,
+    Step, Why, access, step,
+};
+pub use assigned::assigned;
 pub use cache::Judge;
 pub use catalogue::{Catalogue, LoadError, load_query, stamp_query};
 pub use effects::{Asks, Channel, Definition, Effects, Resets, Return, Sequences};
 pub use functions::Functions;
+pub use hints::hints;
 pub use judge::judge;
 pub use pieces::Pieces;
 pub use reason::{Reason, Reasons};

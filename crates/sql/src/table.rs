@@ -1,7 +1,7 @@
 //! A table with an entry for every byte.
 
 /// Table with an entry for every byte.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PerByte<T>([T; 256]);
 
 impl<T: Copy> PerByte<T> {

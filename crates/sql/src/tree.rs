@@ -1,48 +1,42 @@
 //! Step 2: effects of a text by PostgreSQL's own parse tree.
-//!
-//! The tree is walked as generic values, so that no kind of node is missed.
-
-use std::panic::catch_unwind;
 
 use serde_json::Value;
 
 use crate::effects::{Channel, Effects, Resets};
 use crate::functions::{Functions, Kind, NAME_MAX, built_in, is_temporary_schema};
 use crate::library;
+use crate::parsed::{Visitor, called, number, statements, text, walk};
 use crate::reason::Reason;
 use crate::words;
 
-/// Returns the effects that the text may have. `None` if PostgreSQL's grammar (version 18) rejects it, or if it is
-/// nested deeper than about 45 levels. The tree's decoder stops there, which protects every walk from a stack overflow.
+/// Returns the effects that the text may have; `None` if it has no tree ([`statements`]).
 pub(crate) fn effects(text: &str, escapes: bool, functions: &Functions) -> Option<Effects> {
     let options = match escapes {
         true => pg_query::ParserOptions::DISABLE_STANDARD_CONFORMING_STRINGS,
         false => pg_query::ParserOptions::DEFAULT,
     };
-    // The parser also collects names of tables and functions, and would panic on an unknown kind of node.
-    let parsed = catch_unwind(|| pg_query::parse(text, options)).ok()?.ok()?;
+    let trees = statements(text, options)?;
     let mut effects = Effects {
-        statements: parsed.protobuf.stmts.len(),
+        statements: trees.len(),
         ..Effects::default()
     };
-    for statement in &parsed.protobuf.stmts {
-        let tree = serde_json::to_value(statement).ok()?;
+    for tree in &trees {
         // In other places a SET says what a function or a role will set.
         if let Some(node) = tree.pointer("/stmt/node/VariableSetStmt") {
             set(node, &mut effects);
         }
-        let mut walk = Walk {
+        let mut found = Found {
             functions,
             effects: &mut effects,
             creates: false,
             is_dropped: false,
         };
-        walk.value(&tree);
+        walk(tree, &mut found);
     }
     Some(effects)
 }
 
-struct Walk<'a> {
+struct Found<'a> {
     functions: &'a Functions,
     effects: &'a mut Effects,
     /// True inside a node that creates objects.
@@ -51,19 +45,13 @@ struct Walk<'a> {
     is_dropped: bool,
 }
 
-impl Walk<'_> {
-    fn value(&mut self, value: &Value) {
-        match value {
-            Value::Object(fields) => fields.iter().for_each(|field| self.field(field)),
-            Value::Array(values) => values.iter().for_each(|value| self.value(value)),
-            _ => {}
-        }
-    }
+impl Visitor for Found<'_> {
+    /// `creates` and `is_dropped` of the field around.
+    type Scope = (bool, bool);
 
-    /// Visits a field of a value: either the kind and fields of a node, or the name and value of a field.
-    fn field(&mut self, (name, value): (&String, &Value)) {
-        let (creates, is_dropped) = (self.creates, self.is_dropped);
-        match name.as_str() {
+    fn enter(&mut self, name: &str, value: &Value) -> Self::Scope {
+        let scope = (self.creates, self.is_dropped);
+        match name {
             "FuncCall" | "funccall" => self.call(value),
             "into" | "into_clause" if value.is_object() => {
                 self.creates = true;
@@ -73,10 +61,15 @@ impl Walk<'_> {
             "schemaname" | "String" if self.creates && !self.is_dropped => self.schema(value),
             kind => self.statement(kind, value),
         }
-        self.value(value);
-        (self.creates, self.is_dropped) = (creates, is_dropped);
+        scope
     }
 
+    fn leave(&mut self, scope: Self::Scope) {
+        (self.creates, self.is_dropped) = scope;
+    }
+}
+
+impl Found<'_> {
     /// Handles kinds of statements, wherever they stand: EXPLAIN, CREATE SCHEMA and rules contain others.
     fn statement(&mut self, kind: &str, node: &Value) {
         let effects = &mut *self.effects;
@@ -123,15 +116,8 @@ impl Walk<'_> {
     }
 
     fn call(&mut self, call: &Value) {
-        let parts = call.get("funcname").and_then(Value::as_array);
-        let mut names = parts.into_iter().flatten().rev().map(|part| {
-            let name = part.pointer("/node/String/sval");
-            name.and_then(Value::as_str).unwrap_or_default()
-        });
-        let Some(name) = names.next() else {
-            return;
-        };
-        if self.functions.is_listed(names.next(), name) {
+        let (schema, name) = called(call);
+        if self.functions.is_listed(schema, name) {
             self.effects.leaves(Reason::Function);
         }
         match built_in(name.to_ascii_lowercase().as_bytes()) {
@@ -156,14 +142,6 @@ fn is_creation(kind: &str) -> bool {
     ["Create", "Composite", "Define"]
         .iter()
         .any(|start| kind.starts_with(start))
-}
-
-fn text<'a>(node: &'a Value, field: &str) -> &'a str {
-    node.get(field).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn number(node: &Value, field: &str) -> i64 {
-    node.get(field).and_then(Value::as_i64).unwrap_or_default()
 }
 
 fn listen(kind: &str, name: &str, effects: &mut Effects) {

@@ -1,12 +1,14 @@
 //! Functions and relations that a replica may use: lists of the administrator, the database's own objects, and
 //! PostgreSQL's.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::error::Error;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use super::Why;
+use crate::sieve::Sieve;
 
 /// Functions of `pg_catalog` that read only, on any host alike: those of PostgreSQL 15 and 18 that are not VOLATILE,
 /// and some that are, without those that look at a host, a session or a transaction. Functions behind operators, types
@@ -98,23 +100,97 @@ const REASONS: [(&str, Why); 16] = [
 /// Names of the database that are not in `pg_catalog`, as its catalogue knows them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Objects {
-    /// Functions by name. Those that share a name with a function of `pg_catalog` are here only if they are VOLATILE.
-    pub functions: HashMap<Box<str>, Own>,
-    /// Relations by name, over all schemas, that cannot be read on a replica.
-    pub relations: HashMap<Box<str>, Why>,
+    functions: HashMap<Box<str>, Own>,
+    /// Relations by name, over all schemas: those that a replica cannot read, and those that call functions or read
+    /// tables of the system catalogue.
+    relations: HashMap<Box<str>, Relation>,
+    /// Filter for names in `relations`.
+    sieve: Sieve,
+    /// True if transactions of some role are not READ COMMITTED by default.
+    pub(crate) has_isolation: bool,
+}
+
+impl Objects {
+    /// Adds a function.
+    pub fn add_function(&mut self, function: &Called, nature: Nature) {
+        let own = self.functions.entry(function.name.clone()).or_default();
+        own.is_volatile |= nature.is_volatile;
+        own.is_built_in_too |= nature.is_built_in_too;
+        if !own.schemas.contains(&function.schema) {
+            own.schemas.push(function.schema.clone());
+        }
+    }
+
+    /// Adds a relation of this name.
+    pub fn add_relation(&mut self, name: &str, relation: &Relation) {
+        self.sieve.pass(name.as_bytes());
+        let known = self.relations.entry(name.into()).or_default();
+        known.join(relation);
+    }
+
+    /// Number of names of functions.
+    #[must_use]
+    pub fn function_count(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// Returns the relations with their names.
+    pub fn relations(&self) -> impl Iterator<Item = (&str, &Relation)> {
+        (self.relations.iter()).map(|(name, relation)| (&**name, relation))
+    }
+}
+
+/// Properties of a function that count for where it may run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Nature {
+    /// True if the function is VOLATILE or a procedure.
+    pub is_volatile: bool,
+    /// True if `pg_catalog` has a function of its name, which a call without a schema may mean.
+    pub is_built_in_too: bool,
 }
 
 /// Functions of one name, over all schemas and argument types.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Own {
+struct Own {
     /// True if one of them is VOLATILE or a procedure.
-    pub is_volatile: bool,
+    is_volatile: bool,
+    /// True if `pg_catalog` has a function of this name, which a call without a schema may mean.
+    is_built_in_too: bool,
     /// Schemas that have one.
-    pub schemas: Vec<Box<str>>,
+    schemas: Vec<Box<str>>,
+}
+
+/// Relations of one name, over all schemas, with everything that reading them reaches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Relation {
+    /// Reason for which a replica cannot read one of them.
+    pub why: Option<Why>,
+    /// True if reading one of them reads tables of the system catalogue.
+    pub reads_catalogue: bool,
+    /// Functions that reading them calls, if these are not known to read only.
+    pub calls: BTreeSet<Called>,
+}
+
+/// Function outside of any text: one of the database, or one that a view or policy calls.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Called {
+    /// Schema of the function.
+    pub schema: Box<str>,
+    /// Name of the function.
+    pub name: Box<str>,
+}
+
+impl Relation {
+    /// Adds what other relations reach.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.why = self.why.or(other.why);
+        self.reads_catalogue |= other.reads_catalogue;
+        self.calls.extend(other.calls.iter().cloned());
+    }
 }
 
 /// Names of functions in a list: `name`, `schema.name`, `name*`, `schema.*`. Case does not count.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
     schema: Option<Box<str>>,
     name: Box<str>,
@@ -139,6 +215,17 @@ impl fmt::Display for BadPattern {
 impl Error for BadPattern {}
 
 impl Pattern {
+    /// Makes a pattern for functions of this name or, if it is open, of all names that begin so. Names are as PostgreSQL
+    /// has them in its catalogue.
+    #[must_use]
+    pub fn new(schema: Option<&str>, name: &str, is_open: bool) -> Self {
+        Self {
+            schema: schema.map(Into::into),
+            name: name.into(),
+            is_open,
+        }
+    }
+
     /// Reads a pattern.
     ///
     /// # Errors
@@ -211,11 +298,22 @@ impl Names {
 
     /// Returns these names with the database's present objects.
     #[must_use]
-    pub fn with_objects(&self, objects: &Arc<Objects>) -> Self {
-        Self {
-            objects: Arc::clone(objects),
-            ..self.clone()
-        }
+    pub fn with_objects(mut self, objects: &Arc<Objects>) -> Self {
+        self.objects = Arc::clone(objects);
+        self
+    }
+
+    /// Returns a number that differs, but for a negligible chance, if the lists differ.
+    pub(crate) fn lists(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.primary, &self.read).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// True if [`Names::relation`] may know a relation of this name, whose case need not be the name's.
+    #[inline]
+    pub(super) fn may_be_relation(&self, name: &[u8]) -> bool {
+        self.objects.sieve.may_pass(name)
     }
 
     /// True if the database has a function of this name outside `pg_catalog`.
@@ -241,7 +339,8 @@ impl Names {
             return Err(Why::Volatile);
         }
         let is_built_in = schema.is_none_or(|schema| schema == "pg_catalog");
-        if own.is_some() || (is_built_in && reads_only(name)) {
+        let is_own = own.is_some_and(|own| schema.is_some() || !own.is_built_in_too);
+        if is_own || (is_built_in && reads_only(name)) {
             return Ok(());
         }
         let reason = REASONS.iter().find(|(start, _)| name.starts_with(start));
@@ -250,30 +349,45 @@ impl Names {
             .map_or(Why::Unknown, |(_, why)| *why))
     }
 
-    /// Returns the reason for which a relation is not for replicas, or whether it belongs to the system catalogue.
+    /// Returns the reason for which a relation is not for replicas, else true if reading it reads the system catalogue.
     pub(super) fn relation(&self, schema: Option<&str>, name: &str) -> Result<bool, Why> {
         if schema.is_some_and(|schema| schema.starts_with("pg_temp")) {
             return Err(Why::Session);
         }
-        if schema == Some("information_schema") {
-            return Ok(true);
+        if let Some(found) = of_system(schema, name) {
+            return found;
         }
-        // Without a schema, pg_catalog comes first.
-        if schema == Some("pg_catalog") || (schema.is_none() && name.starts_with("pg_")) {
-            return match CATALOGUE.binary_search(&name) {
-                Ok(_) => Ok(true),
-                Err(_) => Err(Why::Host),
-            };
+        let Some(relation) = self.objects.relations.get(name) else {
+            return Ok(false);
+        };
+        if let Some(why) = relation.why {
+            return Err(why);
         }
-        self.objects
-            .relations
-            .get(name)
-            .map_or(Ok(false), |why| Err(*why))
+        for called in &relation.calls {
+            self.function(Some(&called.schema), &called.name)?;
+        }
+        Ok(relation.reads_catalogue)
     }
 }
 
+/// Returns the same as [`Names::relation`] for a relation of PostgreSQL's own; `None` for any other.
+pub(crate) fn of_system(schema: Option<&str>, name: &str) -> Option<Result<bool, Why>> {
+    match schema {
+        Some("information_schema") => Some(Ok(true)),
+        // Without a schema, pg_catalog comes first.
+        Some("pg_catalog") => Some(in_catalogue(name)),
+        None if name.starts_with("pg_") => Some(in_catalogue(name)),
+        _ => None,
+    }
+}
+
+fn in_catalogue(name: &str) -> Result<bool, Why> {
+    let found = CATALOGUE.binary_search(&name);
+    found.map(|_| true).map_err(|_| Why::Host)
+}
+
 /// True for functions of `pg_catalog` that read only.
-pub(super) fn reads_only(name: &str) -> bool {
+pub(crate) fn reads_only(name: &str) -> bool {
     static NAMES: OnceLock<HashSet<&'static str>> = OnceLock::new();
     let names = NAMES.get_or_init(|| READS.split_ascii_whitespace().collect());
     names.contains(name)
@@ -313,12 +427,15 @@ mod tests {
             ("app", "lower", true),
             ("billing", "total", false),
         ] {
-            let schemas = vec![schema.into()];
-            let own = Own {
-                is_volatile,
-                schemas,
+            let function = Called {
+                schema: schema.into(),
+                name: name.into(),
             };
-            objects.functions.insert(name.into(), own);
+            let nature = Nature {
+                is_volatile,
+                is_built_in_too: name == "lower",
+            };
+            objects.add_function(&function, nature);
         }
         Names::new(all(primary), all(read)).with_objects(&Arc::new(objects))
     }

@@ -1,46 +1,26 @@
 //! Step 2: where a text may run, by PostgreSQL's own parse tree.
 //!
-//! The tree is walked as generic values, so that no kind of node is missed: a statement of any kind that is not known
-//! to read, at any depth, belongs to the primary.
+//! A statement of any kind that is not known to read, at any depth, belongs to the primary.
 
-use std::panic::catch_unwind;
-
+use pg_query::ParserOptions;
 use serde_json::Value;
 
-use super::{Access, Cause, Modes, Names, Why};
-
-/// Settings that each host has for itself, or that decide which host is needed.
-const HOST_SETTINGS: [&str; 10] = [
-    "config_file",
-    "data_directory",
-    "default_transaction_isolation",
-    "default_transaction_read_only",
-    "hba_file",
-    "in_hot_standby",
-    "port",
-    "primary_conninfo",
-    "transaction_isolation",
-    "transaction_read_only",
-];
-
-/// Beginnings of names of settings that each host has for itself.
-const HOST_PREFIXES: [&str; 3] = ["recovery_", "hot_standby", "synchronous_standby"];
+use super::settings::host_setting;
+use super::{Access, Cause, Isolation, Modes, Names, Why};
+use crate::parsed::{Visitor, called, flag, number, statements, text, walk};
 
 /// Kinds of nodes that end in `Stmt` and belong to a SELECT.
 const PARTS: [&str; 2] = ["SelectStmt", "RawStmt"];
 
-/// Returns where a text may run; none if PostgreSQL's grammar rejects it, or if it is nested too deep.
+/// Returns where a text may run; `None` if it has no tree ([`statements`]).
 pub(super) fn access(text: &str, names: &Names) -> Option<Access> {
-    // The parser would panic on an unknown kind of node.
-    let parsed = catch_unwind(|| pg_query::parse(text, pg_query::ParserOptions::DEFAULT));
-    let parsed = parsed.ok()?.ok()?;
+    let trees = statements(text, ParserOptions::DEFAULT)?;
     let mut all: Option<Access> = None;
-    for statement in &parsed.protobuf.stmts {
-        let tree = serde_json::to_value(statement).ok()?;
+    for tree in &trees {
         let access = statement_access(tree.pointer("/stmt/node")?, names)?;
         all = Some(match all {
             None => access,
-            Some(before) => before.join(access),
+            Some(before) => before.beside(access),
         });
     }
     Some(all.unwrap_or(Access::Anywhere))
@@ -54,7 +34,7 @@ fn statement_access(node: &Value, names: &Names) -> Option<Access> {
         statement_access(inner, names)
     };
     Some(match kind.as_str() {
-        "SelectStmt" => walk(node, names),
+        "SelectStmt" => read(node, names),
         "ExplainStmt" => explain(inner("query")?),
         "CopyStmt" => copy(fields, names)?,
         "DeclareCursorStmt" | "PrepareStmt" => inner("query")?,
@@ -100,7 +80,7 @@ fn copy(fields: &Value, names: &Names) -> Option<Access> {
     }
     match fields.pointer("/query/node") {
         Some(query) => statement_access(query, names),
-        None => Some(walk(fields, names)),
+        None => Some(read(fields, names)),
     }
 }
 
@@ -136,7 +116,9 @@ fn modes(fields: &Value) -> Modes {
             }
             "transaction_isolation" => {
                 let level = constant.and_then(|value| value.pointer("/Sval/sval"));
-                modes.is_serializable |= level.and_then(Value::as_str) == Some("serializable");
+                let level = level.and_then(Value::as_str);
+                // PostgreSQL refuses other names.
+                modes.isolation = level.and_then(Isolation::named).or(modes.isolation);
             }
             _ => {}
         }
@@ -149,7 +131,7 @@ fn set(fields: &Value) -> Access {
     let name = text(fields, "name").to_ascii_lowercase();
     if name == "transaction" || name == "session characteristics" {
         let modes = modes(fields);
-        return match modes.is_serializable || modes.read_only == Some(false) {
+        return match modes.is_serializable() || modes.read_only == Some(false) {
             true => Access::Primary(Cause::Setting(name.into())),
             false => Access::Anywhere,
         };
@@ -160,48 +142,34 @@ fn set(fields: &Value) -> Access {
     }
 }
 
-fn host_setting(name: &str) -> Option<Box<str>> {
-    let name = name.to_ascii_lowercase();
-    let is_one = HOST_SETTINGS.contains(&name.as_str())
-        || HOST_PREFIXES.iter().any(|start| name.starts_with(start));
-    is_one.then(|| name.into())
-}
-
 /// Returns where a SELECT may run, by everything in it.
-fn walk(tree: &Value, names: &Names) -> Access {
-    let mut walk = Walk {
+fn read(tree: &Value, names: &Names) -> Access {
+    let mut found = Found {
         names,
         reads_catalogue: false,
         cause: None,
     };
-    walk.value(tree);
-    match walk.cause {
+    walk(tree, &mut found);
+    match found.cause {
         Some(cause) => Access::Primary(cause),
         None => Access::Read {
-            reads_catalogue: walk.reads_catalogue,
+            reads_catalogue: found.reads_catalogue,
         },
     }
 }
 
-struct Walk<'a> {
+struct Found<'a> {
     names: &'a Names,
     reads_catalogue: bool,
     /// First reason found for the primary.
     cause: Option<Cause>,
 }
 
-impl Walk<'_> {
-    fn value(&mut self, value: &Value) {
-        match value {
-            Value::Object(fields) => fields.iter().for_each(|field| self.field(field)),
-            Value::Array(values) => values.iter().for_each(|value| self.value(value)),
-            _ => {}
-        }
-    }
+impl Visitor for Found<'_> {
+    type Scope = ();
 
-    /// Visits a field of a value: either the kind and fields of a node, or the name and value of a field.
-    fn field(&mut self, (name, value): (&String, &Value)) {
-        match name.as_str() {
+    fn enter(&mut self, name: &str, value: &Value) {
+        match name {
             "FuncCall" | "funccall" => self.call(value),
             "into_clause" if value.is_object() => self.found(Cause::Into),
             "LockingClause" => self.found(Cause::Locks),
@@ -211,9 +179,12 @@ impl Walk<'_> {
             }
             _ => {}
         }
-        self.value(value);
     }
 
+    fn leave(&mut self, (): ()) {}
+}
+
+impl Found<'_> {
     fn found(&mut self, cause: Cause) {
         self.cause.get_or_insert(cause);
     }
@@ -231,13 +202,7 @@ impl Walk<'_> {
     }
 
     fn call(&mut self, call: &Value) {
-        let parts = call.get("funcname").and_then(Value::as_array);
-        let mut parts = parts.into_iter().flatten().rev().map(|part| {
-            let name = part.pointer("/node/String/sval");
-            name.and_then(Value::as_str).unwrap_or_default()
-        });
-        let name = parts.next().unwrap_or_default();
-        let schema = parts.next();
+        let (schema, name) = called(call);
         if is_current_setting(schema, name) {
             return self.setting(call);
         }
@@ -262,16 +227,4 @@ impl Walk<'_> {
 
 fn is_current_setting(schema: Option<&str>, name: &str) -> bool {
     name == "current_setting" && schema.is_none_or(|schema| schema == "pg_catalog")
-}
-
-fn text<'a>(node: &'a Value, field: &str) -> &'a str {
-    node.get(field).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn number(node: &Value, field: &str) -> i64 {
-    node.get(field).and_then(Value::as_i64).unwrap_or_default()
-}
-
-fn flag(node: &Value, field: &str) -> bool {
-    node.get(field).and_then(Value::as_bool).unwrap_or_default()
 }

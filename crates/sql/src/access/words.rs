@@ -1,38 +1,42 @@
 //! Step 1: words that prove a text to read only, or to be for the primary.
 
-use super::{Access, Cause, Modes, Names};
-use crate::lex::{Item, Lexer, Reading, Token};
+use std::str::from_utf8;
 
-/// First words of statements that are for the primary, whatever follows; sorted.
-const PRIMARY: [&str; 28] = [
-    "alter",
-    "analyse",
-    "analyze",
-    "call",
-    "checkpoint",
-    "cluster",
-    "comment",
-    "create",
-    "delete",
-    "do",
-    "drop",
-    "grant",
-    "import",
-    "insert",
-    "listen",
-    "load",
-    "lock",
-    "merge",
-    "notify",
-    "reassign",
-    "refresh",
-    "reindex",
-    "revoke",
-    "security",
-    "truncate",
-    "unlisten",
-    "update",
-    "vacuum",
+use super::{Access, Cause, Isolation, Modes, Names};
+use crate::lex::{Item, Lexer, Reading, Token};
+use crate::table::PerByte;
+
+/// First words of statements that are for the primary, whatever follows, sorted, with the words as causes show them.
+const PRIMARY: [(&str, &str); 29] = [
+    ("alter", "ALTER"),
+    ("analyse", "ANALYSE"),
+    ("analyze", "ANALYZE"),
+    ("call", "CALL"),
+    ("checkpoint", "CHECKPOINT"),
+    ("cluster", "CLUSTER"),
+    ("comment", "COMMENT"),
+    ("create", "CREATE"),
+    ("delete", "DELETE"),
+    ("do", "DO"),
+    ("drop", "DROP"),
+    ("execute", "EXECUTE"),
+    ("grant", "GRANT"),
+    ("import", "IMPORT"),
+    ("insert", "INSERT"),
+    ("listen", "LISTEN"),
+    ("load", "LOAD"),
+    ("lock", "LOCK"),
+    ("merge", "MERGE"),
+    ("notify", "NOTIFY"),
+    ("reassign", "REASSIGN"),
+    ("refresh", "REFRESH"),
+    ("reindex", "REINDEX"),
+    ("revoke", "REVOKE"),
+    ("security", "SECURITY"),
+    ("truncate", "TRUNCATE"),
+    ("unlisten", "UNLISTEN"),
+    ("update", "UPDATE"),
+    ("vacuum", "VACUUM"),
 ];
 
 /// First words of statements that go where their transaction is; sorted.
@@ -127,20 +131,24 @@ const UNSURE: [&str; 12] = [
     "xmltable",
 ];
 
+/// Lengths of these words by their first byte in either case, one bit per length.
+#[expect(clippy::indexing_slicing, reason = "within the list, at compile time")]
+static UNSURE_SIEVE: PerByte<u64> = {
+    let mut table = PerByte::new([0; 256]);
+    let mut at = 0;
+    while at < UNSURE.len() {
+        let word = UNSURE[at].as_bytes();
+        let bit = 1 << word.len();
+        let (lower, upper) = (word[0], word[0].to_ascii_uppercase());
+        table.set(lower, table.at(lower) | bit);
+        table.set(upper, table.at(upper) | bit);
+        at += 1;
+    }
+    table
+};
+
 /// Maximum length of a word that is looked up. PostgreSQL cuts longer names.
 const WORD_MAX: usize = 63;
-
-/// True if the text may be read in more than one way, so that the grammar of one reading proves nothing.
-pub(super) fn is_doubtful(text: &[u8]) -> bool {
-    let mut lexer = Lexer::new(text, Reading::Strict);
-    loop {
-        match lexer.token() {
-            Ok(Some(_)) => {}
-            Ok(None) => return false,
-            Err(_) => return true,
-        }
-    }
-}
 
 /// Returns where a text may run if its words alone decide.
 #[must_use]
@@ -157,7 +165,7 @@ pub(crate) fn by_words(text: &[u8], names: &Names) -> Option<Access> {
         let access = statement(&first, &mut lexer, names)?;
         all = Some(match all {
             None => access,
-            Some(before) => before.join(access),
+            Some(before) => before.beside(access),
         });
     }
 }
@@ -165,11 +173,10 @@ pub(crate) fn by_words(text: &[u8], names: &Names) -> Option<Access> {
 /// Returns where a statement may run, and reads it to its end.
 fn statement(first: &Lower, lexer: &mut Lexer<'_>, names: &Names) -> Option<Access> {
     let word = first.text();
-    if PRIMARY.binary_search(&word).is_ok() {
+    let primary = PRIMARY.binary_search_by_key(&word, |(known, _)| known);
+    if let Some((_, shown)) = primary.ok().and_then(|at| PRIMARY.get(at)) {
         skip(lexer)?;
-        return Some(Access::Primary(Cause::Statement(
-            word.to_ascii_uppercase().into(),
-        )));
+        return Some(Access::Primary(Cause::Statement((*shown).into())));
     }
     match word {
         "select" | "values" => reads(lexer, names).then_some(Access::Read {
@@ -187,43 +194,75 @@ fn statement(first: &Lower, lexer: &mut Lexer<'_>, names: &Names) -> Option<Acce
 /// True if the rest of a SELECT or VALUES reads only, as far as words can tell.
 fn reads(lexer: &mut Lexer<'_>, names: &Names) -> bool {
     loop {
-        let Ok(item) = lexer.item() else {
-            return false;
+        let name = match lexer.item() {
+            Ok(None | Some(Item::Semicolon)) => return true,
+            Ok(Some(Item::Name(name))) => name,
+            Err(_) => return false,
         };
-        let name = match item {
-            None | Some(Item::Semicolon) => return true,
-            Some(Item::Name(name)) => name,
-        };
-        let Some(lower) = Lower::of(name) else {
-            return false;
-        };
-        let word = lower.text();
         let is_quoted = lexer.ends_in_quote();
-        if !is_quoted && UNSURE.binary_search(&word).is_ok() {
+        // PostgreSQL may read such a name in another way: it cuts it, folds it by a locale, or takes two quotes for one.
+        let is_plain = name.len() <= WORD_MAX && name.is_ascii();
+        if !is_plain || is_quoted && name.contains(&b'"') {
             return false;
         }
-        let is_call = matches!(lexer.clone().token(), Ok(Some(Token::Other(b'('))));
-        if is_call {
-            // Some of these words can also be names of functions.
-            let is_key_word = !is_quoted
-                && BEFORE_PARENTHESIS.binary_search(&word).is_ok()
-                && !names.has_function(word);
-            // A quoted name keeps its case.
-            let is_read = || !is_quoted && names.function(None, word).is_ok();
-            if !is_key_word && !is_read() {
-                return false;
-            }
-            continue;
-        }
-        // A schema makes the function behind it another one than its name says.
-        if matches!(lexer.clone().token(), Ok(Some(Token::Other(b'.')))) && names_function(lexer) {
+        if !is_quoted && is_unsure(name) {
             return false;
         }
-        // The grammar tells catalogue tables from columns of their names.
-        if word.starts_with("pg_") || names.relation(None, word) != Ok(false) {
+        let is_fine = match lexer.ahead() {
+            Some(b'(') => !is_quoted && is_read_call(name, names),
+            // A schema makes the function behind it another one than its name says.
+            Some(b'.') if names_function(lexer) => false,
+            _ => is_other_name(name, is_quoted, names),
+        };
+        if !is_fine {
             return false;
         }
     }
+}
+
+/// True for a word before a parenthesis that is no call, or one of a function that reads only.
+fn is_read_call(word: &[u8], names: &Names) -> bool {
+    let Some(lower) = Lower::of(word) else {
+        return false;
+    };
+    let word = lower.text();
+    // Some of these words can also be names of functions.
+    let is_key_word = BEFORE_PARENTHESIS.binary_search(&word).is_ok() && !names.has_function(word);
+    is_key_word || names.function(None, word).is_ok()
+}
+
+/// True if a name can mean no relation but one that every host can read.
+fn is_other_name(name: &[u8], is_quoted: bool, names: &Names) -> bool {
+    // The grammar tells catalogue tables from columns of their names.
+    let is_system = name
+        .get(..3)
+        .is_some_and(|start| start.eq_ignore_ascii_case(b"pg_"));
+    if is_system {
+        return false;
+    }
+    if !names.may_be_relation(name) {
+        return true;
+    }
+    let Some(lower) = Lower::of(name) else {
+        return false;
+    };
+    // Quotes keep the case of a name.
+    let exact = if is_quoted {
+        from_utf8(name).ok()
+    } else {
+        Some(lower.text())
+    };
+    exact.is_some_and(|name| names.relation(None, name) == Ok(false))
+}
+
+/// True if the word, in any case, is in [`UNSURE`].
+fn is_unsure(word: &[u8]) -> bool {
+    let lengths = word.first().map_or(0, |first| UNSURE_SIEVE.at(*first));
+    // The word is no longer than `WORD_MAX`.
+    lengths >> word.len() & 1 == 1
+        && UNSURE
+            .iter()
+            .any(|known| known.as_bytes().eq_ignore_ascii_case(word))
 }
 
 /// True if a call follows the dots behind a name: `s.f(`, `d.s.f(`.
@@ -290,19 +329,24 @@ fn modes(first: &str, lexer: &mut Lexer<'_>) -> Option<Modes> {
                 rest
             }
             ["isolation", "level", "serializable", rest @ ..] => {
-                modes.is_serializable = true;
+                modes.isolation = Some(Isolation::Serializable);
                 rest
             }
-            ["isolation", "level", "repeatable", "read", rest @ ..]
-            | [
+            ["isolation", "level", "repeatable", "read", rest @ ..] => {
+                modes.isolation = Some(Isolation::RepeatableRead);
+                rest
+            }
+            [
                 "isolation",
                 "level",
                 "read",
                 "committed" | "uncommitted",
                 rest @ ..,
-            ]
-            | ["deferrable", rest @ ..]
-            | ["not", "deferrable", rest @ ..] => rest,
+            ] => {
+                modes.isolation = Some(Isolation::ReadCommitted);
+                rest
+            }
+            ["deferrable", rest @ ..] | ["not", "deferrable", rest @ ..] => rest,
             _ => return None,
         };
     }
@@ -333,7 +377,7 @@ impl Lower {
 
     fn text(&self) -> &str {
         let bytes = self.bytes.get(..self.length).unwrap_or_default();
-        std::str::from_utf8(bytes).unwrap_or_default()
+        from_utf8(bytes).unwrap_or_default()
     }
 }
 
@@ -344,6 +388,11 @@ mod tests {
     #[test]
     fn lists_can_be_searched() {
         assert!(PRIMARY.is_sorted());
+        assert!(
+            PRIMARY
+                .iter()
+                .all(|(word, shown)| word.to_ascii_uppercase() == *shown)
+        );
         assert!(ANYWHERE.is_sorted());
         assert!(BEFORE_PARENTHESIS.is_sorted());
         assert!(UNSURE.is_sorted());

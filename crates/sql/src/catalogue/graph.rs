@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
+use super::reach::Reach;
 use super::{Catalogue, Entry};
+use crate::access::Objects;
 use crate::code::{self, Seen};
 use crate::effects::Effects;
 use crate::functions::Functions;
@@ -45,8 +47,11 @@ pub(super) struct Graph {
     /// Nodes by name.
     names: HashMap<Box<[u8]>, Vec<usize>>,
     functions: Functions,
+    reach: Reach,
     stamp: Box<[u8]>,
     rows: usize,
+    /// True if transactions of some role are not READ COMMITTED by default.
+    has_isolation: bool,
 }
 
 #[derive(Debug, Default)]
@@ -80,7 +85,13 @@ impl Graph {
                     node.is_attribute = true;
                 }
             }
-            b"N" => self.name(id, name),
+            b"N" => {
+                self.name(id, name);
+                if id.starts_with(b"r") {
+                    let node = self.node(id);
+                    self.reach.name(node, name);
+                }
+            }
             b"E" => {
                 let (user, used) = (self.node(id), self.node(name));
                 if let Some(used) = self.nodes.get_mut(used) {
@@ -88,7 +99,24 @@ impl Graph {
                 }
             }
             b"D" => self.code(id, b"sql", text),
+            b"I" => self.has_isolation = true,
+            b"P" | b"R" | b"S" | b"V" => return self.reach(row),
             _ => return Err(LoadError::Malformed),
+        }
+        Ok(())
+    }
+
+    /// Adds a row that says where statements may run. Its second last column is a schema.
+    fn reach(&mut self, [kind, id, name, schema, text]: [&[u8]; 5]) -> Result<(), LoadError> {
+        let node = self.node(id);
+        match kind {
+            b"P" => self.reach.function(node, name, schema, text),
+            b"R" => {
+                self.reach.name(node, name);
+                self.reach.kind(node, text)?;
+            }
+            b"S" => self.reach.definition(node, text),
+            _ => self.reach.uses(node, (name, schema), text)?,
         }
         Ok(())
     }
@@ -131,9 +159,13 @@ impl Graph {
         if self.stamp.is_empty() {
             return Err(LoadError::Malformed);
         }
+        let kinds = self.kinds();
+        // Names in code add edges afterwards, which say nothing about what a relation reads.
+        let objects = self.objects(&kinds);
         self.link_words();
         self.spread();
         let mut catalogue = Catalogue {
+            objects: objects.into(),
             stamp: std::mem::take(&mut self.stamp),
             ..Catalogue::default()
         };
@@ -155,12 +187,6 @@ impl Graph {
             let effects = node.map(|node| &node.effects);
             if let (Some(oid), Some(effects)) = (oid, effects.filter(|it| !it.is_harmless())) {
                 catalogue.numbers.insert(oid, effects.clone());
-            }
-        }
-        let mut kinds = vec![b' '; self.nodes.len()];
-        for (id, number) in &self.numbers {
-            if let (Some(kind), Some(first)) = (kinds.get_mut(*number), id.first()) {
-                *kind = *first;
             }
         }
         for (name, numbers) in &self.names {
@@ -190,6 +216,28 @@ impl Graph {
             }
         }
         Ok(catalogue)
+    }
+
+    /// Returns the first letters of all nodes' ids.
+    fn kinds(&self) -> Vec<u8> {
+        let mut kinds = vec![b' '; self.nodes.len()];
+        for (id, number) in &self.numbers {
+            if let (Some(kind), Some(first)) = (kinds.get_mut(*number), id.first()) {
+                *kind = *first;
+            }
+        }
+        kinds
+    }
+
+    fn objects(&mut self, kinds: &[u8]) -> Objects {
+        let reach = std::mem::take(&mut self.reach);
+        let users = |node: usize| {
+            let node = self.nodes.get(node);
+            node.map_or(&[][..], |node| node.users.as_slice())
+        };
+        let mut objects = reach.into_objects(users, |node| kinds.get(node) == Some(&b'r'));
+        objects.has_isolation = self.has_isolation;
+        objects
     }
 
     /// Adds edges from code to every object whose name is one of its words.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::{Functions, Judge, Reason};
+use crate::{Access, Cause, Functions, Judge, Names, Pattern, Reason, Why};
 
 type Row = [&'static str; 5];
 
@@ -210,6 +210,8 @@ fn rows_of_another_kind_are_refused() {
     let row = |row: Row| Catalogue::load([row.map(str::as_bytes)]);
     assert_eq!(row(["?", "", "", "", ""]), Err(LoadError::Malformed));
     assert_eq!(row(["N", "r1", "t", "", ""]), Err(LoadError::Malformed));
+    assert_eq!(row(["R", "r1", "t", "", "?"]), Err(LoadError::Malformed));
+    assert_eq!(row(["V", "r1", "t", "", "?"]), Err(LoadError::Malformed));
 }
 
 #[test]
@@ -229,4 +231,210 @@ fn names_of_settings_are_told() {
     let catalogue = load(&[STAMP, function("p1", "login", SETS)]);
     assert!(catalogue.settings().any(|name| name == "app.tenant"));
     assert_eq!((catalogue.len(), catalogue.stamp()), (1, &b"1"[..]));
+}
+
+/// Returns a judge of the objects in `testdata/objects.sql`, by the rows that PostgreSQL 15 returned for them.
+fn recorded() -> Judge {
+    let rows = include_str!("../../testdata/objects-15.json").lines();
+    let rows: Vec<[String; 5]> = rows.map(|row| serde_json::from_str(row).unwrap()).collect();
+    let rows = rows.iter().map(|row| row.each_ref().map(String::as_bytes));
+    let mut judge = Judge::new(Functions::default());
+    judge.set_catalogue(&Arc::new(Catalogue::load(rows).unwrap()), 1);
+    judge
+}
+
+#[track_caller]
+fn reads(judge: &mut Judge, text: &str, in_catalogue: bool) {
+    let expected = Access::Read {
+        reads_catalogue: in_catalogue,
+    };
+    assert_eq!(*judge.access(text.as_bytes()), expected, "{text}");
+}
+
+#[track_caller]
+fn primary(judge: &mut Judge, text: &str, expected: Why) {
+    match &*judge.access(text.as_bytes()) {
+        Access::Primary(Cause::Function(_, why) | Cause::Relation(_, why)) => {
+            assert_eq!(*why, expected, "{text}");
+        }
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+#[test]
+fn functions_of_a_database_read_unless_one_of_the_name_is_volatile() {
+    let mut judge = recorded();
+    for text in [
+        "SELECT steady(1)",
+        "SELECT public.steady(a) FROM plain",
+        "SELECT adds_well(1, 2), good_sum(a) FROM plain",
+        "SELECT lower(a), max(name), public.lower(1) FROM plain",
+        "SELECT translate(name, 'a', 'b') FROM plain",
+    ] {
+        reads(&mut judge, text, false);
+    }
+    for text in [
+        "SELECT changes(1)",
+        "SELECT \"both\"(1)",
+        "SELECT app.both(1)",
+        "SELECT * FROM app.search('a')",
+        "SELECT adds(1, 2)",
+        "SELECT bad_sum(a) FROM plain",
+    ] {
+        primary(&mut judge, text, Why::Volatile);
+    }
+    // A function of the same name as PostgreSQL's does not make that one read.
+    primary(&mut judge, "SELECT nextval('numbers')", Why::Writes);
+    for text in ["SELECT watches()", "SELECT unheard_of(1)"] {
+        primary(&mut judge, text, Why::Unknown);
+    }
+    assert!(!judge.access(b"CALL works()").is_read());
+}
+
+#[test]
+fn relations_are_judged_by_all_that_they_reach() {
+    let mut judge = recorded();
+    for name in [
+        "plain",
+        "\"Mixed\"",
+        "parted_1",
+        "clean",
+        "over_clean",
+        "tenants",
+        "odd",
+        "good_total",
+        "stored",
+        "over_stored",
+        "secured",
+        "inserted",
+    ] {
+        reads(&mut judge, &format!("SELECT * FROM {name}"), false);
+        reads(&mut judge, &format!("TABLE {name}"), false);
+    }
+    for name in ["catalogued", "schemas"] {
+        reads(&mut judge, &format!("SELECT * FROM {name}"), true);
+    }
+    for (name, why) in [
+        ("unlogged", Why::Unlogged),
+        ("parted", Why::Unlogged),
+        ("parted_2", Why::Unlogged),
+        ("over_parted", Why::Unlogged),
+        ("over_unlogged", Why::Unlogged),
+        ("guarded", Why::Unlogged),
+        ("elsewhere", Why::Foreign),
+        ("over_elsewhere", Why::Foreign),
+        ("numbers", Why::Sequence),
+        ("plain_id_seq", Why::Sequence),
+        ("last", Why::Sequence),
+        ("writes", Why::Sequence),
+        ("over_writes", Why::Sequence),
+        ("hosts", Why::Host),
+        ("role", Why::Host),
+        ("any_setting", Why::Host),
+        ("locked", Why::Host),
+        ("calls", Why::Volatile),
+        ("finds", Why::Volatile),
+        ("watched", Why::Volatile),
+        ("bad_total", Why::Volatile),
+        ("\"Case\"", Why::Volatile),
+    ] {
+        primary(&mut judge, &format!("SELECT * FROM {name}"), why);
+        primary(
+            &mut judge,
+            &format!("SELECT 1 FROM plain JOIN {name} ON true"),
+            why,
+        );
+        primary(&mut judge, &format!("TABLE public.{name}"), why);
+    }
+}
+
+#[test]
+fn lists_of_the_administrator_count_for_functions_of_views() {
+    let mut judge = recorded();
+    let list = |text| vec![Pattern::read(text).unwrap()];
+    judge.set_names(Names::new(list("steady"), list("app.search")));
+    reads(&mut judge, "SELECT * FROM finds", false);
+    primary(&mut judge, "SELECT * FROM over_clean", Why::Listed);
+    primary(&mut judge, "SELECT * FROM calls", Why::Volatile);
+}
+
+#[test]
+fn relations_that_reach_each_other_and_many_functions_end_in_a_verdict() {
+    let function = |number: usize| {
+        let (id, name) = (format!("p{number}"), format!("f{number}"));
+        [
+            [
+                "P".to_owned(),
+                id.clone(),
+                name,
+                "public".to_owned(),
+                String::new(),
+            ],
+            [
+                "E".to_owned(),
+                "r1".to_owned(),
+                id,
+                String::new(),
+                String::new(),
+            ],
+        ]
+    };
+    let fixed = [
+        STAMP,
+        ["N", "r1", "many", "", ""],
+        ["N", "r2", "ring", "", ""],
+        ["N", "r3", "chain", "", ""],
+        ["E", "r2", "r3", "", ""],
+        ["E", "r3", "r2", "", ""],
+        ["R", "r4", "end", "", "u"],
+        ["E", "r3", "r4", "", ""],
+    ];
+    let load = |count: usize| {
+        let functions: Vec<_> = (0..count).flat_map(function).collect();
+        let functions = functions
+            .iter()
+            .map(|row| row.each_ref().map(String::as_bytes));
+        let rows = fixed.iter().map(|row| row.map(str::as_bytes));
+        let mut judge = Judge::new(Functions::default());
+        judge.set_catalogue(
+            &Arc::new(Catalogue::load(rows.chain(functions)).unwrap()),
+            1,
+        );
+        judge
+    };
+    let mut judge = load(200);
+    reads(&mut judge, "SELECT * FROM many", false);
+    primary(&mut judge, "SELECT * FROM ring", Why::Unlogged);
+    primary(&mut judge, "SELECT * FROM chain", Why::Unlogged);
+    primary(&mut load(300), "SELECT * FROM many", Why::Unknown);
+}
+
+#[test]
+fn names_in_code_say_nothing_about_what_a_relation_reads() {
+    let mut judge = judge(&[
+        STAMP,
+        function("p1", "steady", "begin perform changes(1); end"),
+        ["P", "p1", "steady", "public", ""],
+        ["P", "p2", "changes", "public", "v"],
+        ["N", "r1", "shown", "", ""],
+        ["E", "r1", "p1", "", ""],
+    ]);
+    reads(&mut judge, "SELECT steady(1) FROM shown", false);
+}
+
+#[test]
+fn blocks_begin_read_committed_as_far_as_the_catalogue_knows() {
+    let mut judge = Judge::new(Functions::default());
+    assert!(!judge.begins_read_committed(), "nothing is known yet");
+    let load = |rows: &[Row]| {
+        let rows = rows.iter().map(|row| row.map(str::as_bytes));
+        Arc::new(Catalogue::load(rows).unwrap())
+    };
+    judge.set_catalogue(&load(&[["H", "stamp", "", "", ""]]), 1);
+    assert!(judge.begins_read_committed());
+    judge.set_catalogue(
+        &load(&[["H", "stamp", "", "", ""], ["I", "", "", "", ""]]),
+        2,
+    );
+    assert!(!judge.begins_read_committed());
 }

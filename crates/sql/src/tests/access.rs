@@ -3,26 +3,55 @@
 use std::sync::Arc;
 
 use crate::access::{by_tree, by_words};
-use crate::{Access, Cause, Modes, Names, Objects, Own, Pattern, Why, access};
+use crate::{
+    Access, Called, Cause, Isolation, Modes, Names, Nature, Objects, Pattern, Relation, Why, access,
+};
+
+fn called(schema: &str, name: &str) -> Called {
+    Called {
+        schema: schema.into(),
+        name: name.into(),
+    }
+}
 
 fn names() -> Names {
     let mut objects = Objects::default();
     for (name, is_volatile) in [("steady", false), ("changes", true)] {
-        let schemas = vec!["public".into()];
-        let own = Own {
+        let nature = Nature {
             is_volatile,
-            schemas,
+            is_built_in_too: false,
         };
-        objects.functions.insert(name.into(), own);
+        objects.add_function(&called("public", name), nature);
     }
     for (name, why) in [
         ("unlogged", Why::Unlogged),
         ("elsewhere", Why::Foreign),
         ("numbers", Why::Sequence),
-        ("active_users", Why::Volatile),
     ] {
-        objects.relations.insert(name.into(), why);
+        let why = Some(why);
+        let relation = Relation {
+            why,
+            ..Relation::default()
+        };
+        objects.add_relation(name, &relation);
     }
+    for (name, schema, function) in [
+        ("active_users", "pg_catalog", "pg_stat_get_activity"),
+        ("changed", "public", "changes"),
+        ("Changed", "public", "changes"),
+        ("found", "app", "search"),
+    ] {
+        let relation = Relation {
+            calls: [called(schema, function)].into(),
+            ..Relation::default()
+        };
+        objects.add_relation(name, &relation);
+    }
+    let relation = Relation {
+        reads_catalogue: true,
+        ..Relation::default()
+    };
+    objects.add_relation("tables", &relation);
     let primary = vec![Pattern::read("billing.*").unwrap()];
     let read = vec![Pattern::read("app.search").unwrap()];
     Names::new(primary, read).with_objects(&Arc::new(objects))
@@ -236,7 +265,9 @@ fn relations_that_a_replica_lacks_or_has_for_itself_are_for_the_primary() {
         ("SELECT * FROM s.unlogged AS x", Why::Unlogged),
         ("SELECT * FROM t JOIN elsewhere USING (a)", Why::Foreign),
         ("SELECT last_value FROM numbers", Why::Sequence),
-        ("SELECT * FROM active_users", Why::Volatile),
+        ("SELECT * FROM active_users", Why::Host),
+        ("SELECT * FROM changed", Why::Volatile),
+        ("SELECT * FROM \"Changed\"", Why::Volatile),
         ("SELECT * FROM pg_stat_activity", Why::Host),
         ("SELECT * FROM pg_locks", Why::Host),
         ("SELECT * FROM pg_catalog.pg_settings", Why::Host),
@@ -248,6 +279,10 @@ fn relations_that_a_replica_lacks_or_has_for_itself_are_for_the_primary() {
             "{text}: {cause:?}"
         );
     }
+    // A list of the administrator counts for the functions of a view too.
+    reads("SELECT * FROM found");
+    // Case counts between quotes.
+    reads("SELECT * FROM \"CHANGED\"");
     // A column or alias of such a name is none.
     reads("SELECT x.numbers FROM t AS x");
 }
@@ -258,6 +293,7 @@ fn tables_of_the_system_catalogue_are_told() {
         "SELECT * FROM pg_class",
         "SELECT * FROM information_schema.tables",
         "SELECT relname FROM pg_catalog.pg_class c JOIN t ON true",
+        "SELECT * FROM tables",
     ] {
         let reads_catalogue = true;
         assert_eq!(verdict(text), Access::Read { reads_catalogue }, "{text}");
@@ -273,6 +309,14 @@ fn rt_10_what_cannot_be_read_is_for_the_primary() {
     );
     primary("SELECT 1; SELECT * FROM t FOR UPDATE");
     primary("DELETE FROM t; SELECT 1");
+    for text in [
+        "SET LOCAL a.b = 1; SELECT 1",
+        "SELECT 1; COMMIT",
+        "SELECT 1; DEALLOCATE ALL",
+        "EXPLAIN SELECT 1; RESET ALL",
+    ] {
+        assert_eq!(primary(text), Cause::Mixed, "{text}");
+    }
     let long = format!("WITH a AS (SELECT 1) SELECT {} 1", "1, ".repeat(4 * 1024));
     assert_eq!(primary(&long), Cause::Long);
     // With standard_conforming_strings off, the constant ends later.
@@ -292,24 +336,24 @@ fn rt_10_what_cannot_be_read_is_for_the_primary() {
 
 #[test]
 fn begin_tells_its_modes_and_a_transaction_goes_on_where_it_is() {
-    let modes = |read_only, is_serializable| {
+    let modes = |read_only, isolation| {
         Access::Begin(Modes {
             read_only,
-            is_serializable,
+            isolation,
         })
     };
     for (text, expected) in [
-        ("BEGIN", modes(None, false)),
-        ("begin work", modes(None, false)),
-        ("START TRANSACTION READ ONLY", modes(Some(true), false)),
+        ("BEGIN", modes(None, None)),
+        ("begin work", modes(None, None)),
+        ("START TRANSACTION READ ONLY", modes(Some(true), None)),
         (
             "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
-            modes(Some(true), false),
+            modes(Some(true), Some(Isolation::RepeatableRead)),
         ),
-        ("BEGIN TRANSACTION READ WRITE", modes(Some(false), false)),
+        ("BEGIN TRANSACTION READ WRITE", modes(Some(false), None)),
         (
             "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE",
-            modes(Some(true), true),
+            modes(Some(true), Some(Isolation::Serializable)),
         ),
         ("COMMIT", Access::Anywhere),
         ("END", Access::Anywhere),
@@ -345,7 +389,14 @@ fn begin_tells_its_modes_and_a_transaction_goes_on_where_it_is() {
 fn every_cause_says_what_it_is() {
     for (text, said) in [
         ("SELECT changes(1)", "function changes is declared VOLATILE"),
-        ("SELECT * FROM unlogged", "relation unlogged is unlogged"),
+        (
+            "SELECT * FROM unlogged",
+            "relation unlogged is or contains an unlogged table",
+        ),
+        (
+            "SELECT * FROM changed",
+            "relation changed calls a function that is declared VOLATILE",
+        ),
         ("SELECT * FROM t FOR UPDATE", "rows are locked"),
         ("CREATE TABLE x ()", "CREATE is for the primary"),
         (
