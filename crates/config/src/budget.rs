@@ -9,8 +9,11 @@ const PER_WORKER_COUNT: u64 = 4;
 /// Assumed if `workers` follows the number of cores, which this crate does not know.
 const WORKER_COUNT_GUESS: u64 = 64;
 
+/// Per host of a database with several: the connection that watches it.
+const PER_WATCHED_COUNT: u64 = 1;
+
 /// Returns the maximum number of file descriptors that these settings should use at once: every client, every pool at
-/// its full size with its reserve, and a fixed part. Compare it with the limit of the process.
+/// its full size with its reserve on each of its hosts, and a fixed part. Compare it with the limit of the process.
 ///
 /// The users of a database are those of `[users]`, at least one, unless the database forces one. An unlimited pool
 /// counts as one server per client.
@@ -48,8 +51,16 @@ fn servers_of(settings: &Settings, name: &str) -> u64 {
         true => of_user(""),
         false => settings.users.keys().map(|user| of_user(user)).sum(),
     };
-    match pool.max_db_connections {
-        0 => users,
-        max => users.min(u64::from(max)),
-    }
+    let hosts = pool
+        .cluster
+        .as_ref()
+        .map_or(0, |cluster| cluster.hosts.len());
+    let hosts = u64::try_from(hosts).unwrap_or(u64::MAX);
+    // A user has a pool per host.
+    let servers = users.saturating_mul(hosts.max(1));
+    let servers = match pool.max_db_connections {
+        0 => servers,
+        max => servers.min(u64::from(max)),
+    };
+    servers.saturating_add(hosts * PER_WATCHED_COUNT)
 }

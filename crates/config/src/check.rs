@@ -8,6 +8,7 @@ use crate::settings::{FALLBACK, PoolSettings, Settings};
 use crate::types::{AuthType, PoolMode, PoolSize, SizingMode};
 
 mod auth;
+mod cluster;
 mod state;
 mod tls;
 
@@ -23,6 +24,7 @@ pub(crate) fn check(raw: &mut Raw, settings: &Settings, file: &Origin) {
     tls::check(raw, settings, file);
     auth::check(raw, settings, file);
     check_databases(raw, settings);
+    cluster::check(raw, settings, file);
     note_sizes(raw, settings);
     note_peers(raw, settings);
     state::check(raw, settings);
@@ -88,7 +90,8 @@ fn check_databases(raw: &mut Raw, settings: &Settings) {
             let message = "the database name \"pgbouncer\" is reserved for the console";
             raw.fail_at(&at, ErrorKind::Conflict, message);
         }
-        if entry.host.is_empty() && settings.global.unix_socket_dir.is_empty() {
+        let is_local = entry.host.is_empty() && settings.cluster_hosts(&name, entry).is_empty();
+        if is_local && settings.global.unix_socket_dir.is_empty() {
             let message =
                 format!("database \"{name}\" has no host, and unix_socket_dir is empty as well");
             raw.fail_at(&at, ErrorKind::Conflict, message);

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use crate::error::ConfigError;
 use crate::options::{Opt, Scope};
+use crate::point::HostPoint;
 use crate::raw::{Origin, Raw, Traced, Values};
 use crate::settings::default_of;
 use crate::settings::{Format, Settings};
@@ -85,9 +86,15 @@ impl Writer<'_> {
 
     /// Sorts the lines by section; lines before the first section stay in front.
     fn document(&mut self, trace: Vec<Traced>) {
-        let scopes = [Scope::Global, Scope::Database, Scope::User, Scope::Peer];
+        let scopes = [
+            Scope::Global,
+            Scope::Database,
+            Scope::Host,
+            Scope::User,
+            Scope::Peer,
+        ];
         let mut front = Vec::new();
-        let mut parts: [Vec<Traced>; 4] = Default::default();
+        let mut parts: [Vec<Traced>; 5] = Default::default();
         let mut section = None;
         // Comments right above a section's header belong to the section.
         let mut waiting = Vec::new();
@@ -143,6 +150,7 @@ impl Writer<'_> {
                 Traced::Comment(text) => self.comment(&text),
                 Traced::Section(_) => {}
                 Traced::Global(name, at) => self.global(name, &at),
+                Traced::Entry(Scope::Host, key, at) => self.host(&key, &at),
                 Traced::Entry(scope, name, at) => self.entry(scope, &name, &at),
             }
         }
@@ -167,7 +175,7 @@ impl Writer<'_> {
         let (section, found) = match scope {
             Scope::Database => ("databases", self.raw.databases.get(name)),
             Scope::User => ("users", self.raw.users.get(name)),
-            Scope::Peer | Scope::Global => {
+            Scope::Global | Scope::Host | Scope::Peer => {
                 let id = name.parse().ok();
                 ("peers", id.and_then(|id: u32| self.raw.peers.get(&id)))
             }
@@ -175,9 +183,26 @@ impl Writer<'_> {
         let Some((values, _)) = found.filter(|(_, last)| last == at) else {
             return;
         };
-        let values: &Values = values;
-        self.out
-            .push_str(&format!("[{section}.{}]\n", toml_key(name)));
+        let header = format!("[{section}.{}]", toml_key(name));
+        self.table(scope, &header, values);
+    }
+
+    /// Writes a line of `[hosts]`, whose key is `DATABASE/HOST`.
+    fn host(&mut self, key: &str, at: &Origin) {
+        let Ok((database, point)) = ini::split_host(key, self.raw) else {
+            return;
+        };
+        let tables = self.raw.hosts.get(&database);
+        let found = tables.and_then(|tables| tables.get(&point));
+        if let Some((values, _)) = found.filter(|(_, last)| last == at) {
+            let header = host_header(&database, &point);
+            self.table(Scope::Host, &header, values);
+        }
+    }
+
+    fn table(&mut self, scope: Scope, header: &str, values: &Values) {
+        self.out.push_str(header);
+        self.out.push('\n');
         // A password from a file is not part of the entry; the file's name is.
         let given = |opt: &&Opt| !(opt.name == "password" && values.contains_key("password_file"));
         for opt in scope.options().iter().filter(given) {
@@ -230,6 +255,12 @@ impl Writer<'_> {
             self.gap();
         }
     }
+}
+
+/// Formats the header of the table of one host.
+pub(crate) fn host_header(database: &str, point: &HostPoint) -> String {
+    let host = toml_string(&point.to_string());
+    format!("[databases.{}.hosts.{host}]", toml_key(database))
 }
 
 /// Formats a TOML key, bare if possible.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::cluster::HostTables;
 use crate::options::Opt;
 use crate::settings::Settings;
 use crate::value::Value;
@@ -72,6 +73,7 @@ pub fn diff(old: &Settings, new: &Settings) -> Vec<Change> {
         &new.databases,
         |e| e.values(),
     );
+    hosts(&mut changes, old, new);
     entries(&mut changes, "users", &old.users, &new.users, |e| {
         e.values()
     });
@@ -97,6 +99,20 @@ fn entries<K: Ord + fmt::Display, V>(
             (Some(old), Some(new)) => values(changes, &format!("{key}."), rows(old), rows(new)),
             (None, _) => changes.push(Change::Added(key)),
             (_, None) => changes.push(Change::Removed(key)),
+        }
+    }
+}
+
+/// Compares the tables of single hosts of the databases that both have.
+fn hosts(changes: &mut Vec<Change>, old: &Settings, new: &Settings) {
+    let none = HostTables::new();
+    for name in old.databases.keys() {
+        if new.databases.contains_key(name) {
+            let tables = |settings: &'_ Settings| settings.hosts.get(name).unwrap_or(&none).clone();
+            let section = format!("databases.{name}.hosts");
+            entries(changes, &section, &tables(old), &tables(new), |host| {
+                host.values()
+            });
         }
     }
 }

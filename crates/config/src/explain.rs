@@ -1,8 +1,11 @@
 //! Settings of one database and user, each with its source: the user's entry, the database's entry, the global section,
 //! the environment, or the default (`weir check --database`).
 
+use crate::cluster::{Cluster, HostKey, OPTIONS};
+use crate::convert::host_header;
 use crate::load::Loaded;
-use crate::options::{Opt, Scope};
+use crate::options::{Host, Opt, Scope};
+use crate::point::HostPoint;
 use crate::settings::Settings;
 use crate::value::Value;
 
@@ -40,7 +43,8 @@ pub fn pool_text(loaded: &Loaded, database: &str, user: &str) -> Option<String> 
         out.push_str(&format!(", {:?} on the server", pool.user));
     }
     out.push('\n');
-    for opt in options() {
+    let is_used = |opt: &&Opt| pool.cluster.is_some() || !OPTIONS.contains(&opt.name);
+    for opt in options().filter(is_used) {
         let name = match opt.name {
             name if OF_CLIENT.contains(&name) => user,
             _ => &pool.user,
@@ -59,7 +63,48 @@ pub fn pool_text(loaded: &Loaded, database: &str, user: &str) -> Option<String> 
         out.push_str(&line);
         out.push('\n');
     }
+    if let Some(cluster) = &pool.cluster {
+        out.push_str(&hosts_text(loaded, entry, cluster));
+    }
     Some(out)
+}
+
+/// Lists the hosts of a cluster with their options, and the login that watches them.
+fn hosts_text(loaded: &Loaded, entry: &str, cluster: &Cluster) -> String {
+    let watch = &cluster.watch;
+    let mut out = format!(
+        "\n# hosts are watched as user {:?} in database {:?}\n",
+        watch.user, watch.dbname
+    );
+    let settings = &loaded.settings;
+    let port = settings.databases.get(entry).map_or(0, |entry| entry.port);
+    for host in &cluster.hosts {
+        let point = HostPoint {
+            address: host.address.clone(),
+            port: Some(host.port),
+        };
+        out.push_str(&format!("\n{}\n", host_header(entry, &point)));
+        // The table may spell the host in another way.
+        let mut tables = settings.hosts.get(entry).into_iter().flatten();
+        let table = tables.find(|(point, _)| HostKey::of(point, port) == host.key());
+        let key = table.map_or(&point, |(point, _)| point);
+        let options = Host {
+            role: host.role,
+            weight: host.weight,
+            az: host.az.clone(),
+            reads: host.reads,
+        };
+        for (opt, value) in options.values() {
+            let found = Found {
+                value,
+                key: format!("databases.{entry}.hosts.{key}.{}", opt.name),
+                section: String::new(),
+            };
+            out.push_str(&described(loaded, opt, &found));
+            out.push('\n');
+        }
+    }
+    out
 }
 
 /// Returns the rows of both sections, each name once.
@@ -151,8 +196,8 @@ mod tests {
             };
             for user in ["client", "server"] {
                 let ini = format!(
-                    "[databases]\na = host=h user=server\n[users]\n{user} = {}={value}\n\
-                     [pgbouncer]\nauth_file=u\n",
+                    "[databases]\na = host=h user=server replicas=r\n[users]\n{user} = {}={value}\n\
+                     [pgbouncer]\nauth_file=u\npool_mode=transaction\n",
                     opt.name
                 );
                 let mut read = |_: &std::path::Path| Ok(ini.clone());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::connstr;
 use crate::error::ErrorKind;
 use crate::options::Scope;
+use crate::point::HostPoint;
 use crate::raw::{Origin, Raw, Traced, Values, quoted};
 use crate::value::Dialect;
 
@@ -36,6 +37,8 @@ struct Reader<'a> {
     /// The files being read, outermost first.
     stack: Vec<PathBuf>,
     file_count: usize,
+    /// Lines of `[hosts]`, whose databases may follow later.
+    hosts: Vec<(String, Values, Origin)>,
 }
 
 /// Reads an ini file with its includes.
@@ -53,8 +56,10 @@ pub(crate) fn read_file(
         main: None,
         stack,
         file_count: 0,
+        hosts: Vec::new(),
     };
     let was_read = reader.file(path, &at);
+    reader.add_hosts();
     if was_read && reader.main.is_none() && reader.raw.errors.is_empty() {
         let message = "no section [pgbouncer]; a native configuration file must end in .toml";
         reader.raw.fail_at(&at, ErrorKind::Syntax, message);
@@ -117,6 +122,7 @@ impl Reader<'_> {
             _ if !is_whole => Section::Unknown,
             "pgbouncer" => Section::In(Scope::Global),
             "databases" => Section::In(Scope::Database),
+            "hosts" => Section::In(Scope::Host),
             "users" => Section::In(Scope::User),
             "peers" => Section::In(Scope::Peer),
             _ => Section::Unknown,
@@ -127,7 +133,7 @@ impl Reader<'_> {
         if let Section::In(scope) = self.section {
             return self.raw.trace(|| Traced::Section(scope));
         }
-        let known = ["databases", "peers", "pgbouncer", "users"];
+        let known = ["databases", "hosts", "peers", "pgbouncer", "users"];
         let message = match is_whole {
             true => format!("unknown section {}", quoted(name)),
             false => "a section must be [name] with nothing behind it".to_owned(),
@@ -171,7 +177,11 @@ impl Reader<'_> {
     }
 
     fn assign(&mut self, line: &str, at: &Origin) {
-        let (key, value) = match split_assignment(line) {
+        let more = match self.section {
+            Section::In(Scope::Host) => "/:[]@",
+            _ => "",
+        };
+        let (key, value) = match split_assignment(line, more) {
             Ok(pair) => pair,
             Err(message) => return self.raw.fail_at(at, ErrorKind::Syntax, message),
         };
@@ -206,8 +216,14 @@ impl Reader<'_> {
         let mut values = Values::new();
         let section = match scope {
             Scope::Database => "in section [databases]",
+            Scope::Host => "in section [hosts]",
             Scope::User => "in section [users]",
             _ => "in section [peers]",
+        };
+        let dialect = match scope {
+            // A section of Weir's own, so flags may be words.
+            Scope::Host => Dialect::Native,
+            _ => Dialect::Entry,
         };
         let mut after_password = false;
         connstr::parse(value, self.raw, at, |raw, key, text| {
@@ -222,13 +238,51 @@ impl Reader<'_> {
                 // PgBouncer's mark for "inherit the global option".
                 let inherits = text == "-1" && opt.default.is_none() && opt.kind.is_number();
                 if !inherits {
-                    raw.parse_into(&mut values, opt, text, Dialect::Entry, at);
+                    raw.parse_into(&mut values, opt, text, dialect, at);
                 }
             }
         });
         self.raw
             .trace(|| Traced::Entry(scope, name.clone(), at.clone()));
-        insert_entry(self.raw, scope, name, values, at);
+        match scope {
+            Scope::Host => self.hosts.push((name, values, at.clone())),
+            _ => insert_entry(self.raw, scope, name, values, at),
+        }
+    }
+
+    /// Adds the lines of `[hosts]` to their databases.
+    fn add_hosts(&mut self) {
+        for (key, values, at) in std::mem::take(&mut self.hosts) {
+            match split_host(&key, self.raw) {
+                Ok((database, point)) => self.raw.insert_host(database, point, values, &at),
+                Err(message) => self.raw.fail_at(&at, ErrorKind::BadValue, message),
+            }
+        }
+    }
+}
+
+/// Splits `DATABASE/HOST` or `DATABASE/HOST:PORT`. Both parts may have slashes, so the longest name of a database that
+/// exists decides.
+pub(crate) fn split_host(key: &str, raw: &Raw) -> Result<(String, HostPoint), String> {
+    let slashes = key
+        .match_indices('/')
+        .take_while(|(at, _)| *at <= DATABASE_LEN_MAX);
+    let parts = slashes.filter_map(|(at, _)| key.split_at_checked(at));
+    let known = parts
+        .filter(|(name, _)| raw.databases.contains_key(*name))
+        .last();
+    let Some((database, host)) = known else {
+        return Err(match key.split_once('/') {
+            Some((database, _)) => format!("no database {} in [databases]", quoted(database)),
+            None => {
+                "a line of [hosts] must be DATABASE/HOST = ... or DATABASE/HOST:PORT = ...".into()
+            }
+        });
+    };
+    let host = host.strip_prefix('/').unwrap_or(host);
+    match HostPoint::parse(host) {
+        Ok(point) => Ok((database.to_owned(), point)),
+        Err(why) => Err(format!("bad host {}: {why}", quoted(host))),
     }
 }
 
@@ -248,7 +302,7 @@ pub(crate) fn insert_entry(raw: &mut Raw, scope: Scope, name: String, values: Va
     let before = match scope {
         Scope::Database => raw.databases.insert(name, entry),
         Scope::User => raw.users.insert(name, entry),
-        Scope::Peer | Scope::Global => {
+        Scope::Global | Scope::Host | Scope::Peer => {
             match name.parse().ok().filter(|id| (1..=65_535).contains(id)) {
                 Some(id) => raw.peers.insert(id, entry),
                 None => {
@@ -267,11 +321,13 @@ pub(crate) fn insert_entry(raw: &mut Raw, scope: Scope, name: String, values: Va
 }
 
 /// Splits `key = value`. The key is `[A-Za-z0-9_.*-]+`, or anything in single quotes with `''` for a quote.
-fn split_assignment(line: &str) -> Result<(String, &str), &'static str> {
+/// Keys may also have the characters of `more`.
+fn split_assignment<'a>(line: &'a str, more: &str) -> Result<(String, &'a str), &'static str> {
     let (key, rest) = match line.strip_prefix('\'') {
         Some(rest) => connstr::unquote(rest).ok_or("the single quote of the key does not end")?,
         None => {
-            let plain = |c: char| c.is_ascii_alphanumeric() || "_.*-".contains(c);
+            let plain =
+                |c: char| c.is_ascii_alphanumeric() || "_.*-".contains(c) || more.contains(c);
             let rest = line.trim_start_matches(plain);
             let key = line.get(..line.len() - rest.len()).unwrap_or_default();
             (key.to_owned(), rest)

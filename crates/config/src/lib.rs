@@ -36,6 +36,7 @@
 
 mod budget;
 mod check;
+mod cluster;
 mod connstr;
 mod convert;
 mod diff;
@@ -48,8 +49,11 @@ mod load;
 mod manual;
 mod native;
 mod options;
+mod pattern;
+mod point;
 mod raw;
 mod reference;
+mod routing;
 mod schema;
 mod settings;
 mod show;
@@ -59,16 +63,22 @@ mod types;
 mod value;
 
 pub use crate::budget::fd_budget;
+pub use crate::cluster::{Cluster, ClusterHost, WatchLogin};
 pub use crate::convert::{Converted, convert};
 pub use crate::diff::{Change, diff};
 pub use crate::error::{ConfigError, ErrorKind};
 pub use crate::explain::pool_text;
 pub use crate::load::{Loaded, is_native, load, load_directory, upstream};
 pub use crate::options::{
-    AUTH_QUERY, Database, Effect, Global, Kind, Opt, Peer, Scope, Unit, UserSettings,
+    AUTH_QUERY, Database, Effect, Global, Host, Kind, Opt, Peer, Scope, Unit, UserSettings,
 };
+pub use crate::pattern::{FunctionPattern, NamePattern};
+pub use crate::point::HostPoint;
 pub use crate::raw::Origin;
 pub use crate::reference::reference_markdown;
+pub use crate::routing::{
+    HostRole, ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain, Target,
+};
 pub use crate::schema::schema_json;
 pub use crate::settings::{AuthLookup, FALLBACK, PoolSettings, Settings, Sizing};
 pub use crate::show::{ConfigRow, effective_text, show_config};
@@ -79,3 +89,4 @@ pub use crate::types::{
     PoolMode, PoolSize, Secret, SequenceValues, SessionState, SizingGoal, SizingMode, SslMode,
     SslNegotiation, SyslogFacility,
 };
+pub use crate::value::parse_seconds;

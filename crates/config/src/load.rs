@@ -19,8 +19,8 @@ pub struct Loaded {
     pub settings: Settings,
     /// Warnings worth logging once.
     pub notes: Vec<String>,
-    /// Origin of each value that was given: `pool_mode`, `databases.NAME.host`, `users.NAME.pool_size`,
-    /// `peers.ID.port`.
+    /// Origin of each value that was given: `pool_mode`, `databases.NAME.host`, `databases.NAME.hosts.ADDRESS.weight`,
+    /// `users.NAME.pool_size`, `peers.ID.port`.
     pub sources: BTreeMap<String, Origin>,
     /// Values as read from the files, for [`Loaded::set`].
     raw: Raw,
@@ -227,6 +227,11 @@ fn sources(raw: &Raw) -> BTreeMap<String, Origin> {
     raw.databases
         .iter()
         .for_each(|(name, (values, _))| add(format!("databases.{name}."), values));
+    for (name, tables) in &raw.hosts {
+        for (point, (values, _)) in tables {
+            add(format!("databases.{name}.hosts.{point}."), values);
+        }
+    }
     raw.users
         .iter()
         .for_each(|(name, (values, _))| add(format!("users.{name}."), values));

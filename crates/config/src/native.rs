@@ -1,5 +1,5 @@
 //! Reader of weir.toml: global options at the top level, and the tables `[databases.NAME]`, `[users.NAME]`,
-//! `[peers.ID]`. Values may use variables of the environment, `${NAME}`. The toml crate parses; its messages are used
+//! `[peers.ID]`; in a database's table `[databases.NAME.hosts.ADDRESS]`. Values may use variables of the environment, `${NAME}`. The toml crate parses; its messages are used
 //! without the excerpts, which could show a password.
 
 use std::io;
@@ -13,6 +13,7 @@ use crate::error::ErrorKind;
 use crate::expand::{Variables, expand};
 use crate::ini::insert_entry;
 use crate::options::{Opt, Scope};
+use crate::point::HostPoint;
 use crate::raw::{Origin, Raw, Values, quoted};
 use crate::value::{BadValue, Dialect, Value};
 
@@ -113,9 +114,57 @@ impl Reader<'_> {
             let mut values = Values::new();
             for (key, value) in in_order(table) {
                 let at = self.at(key.span().start);
-                self.assign(scope, &mut values, key.get_ref(), &shown, value, &at);
+                match (scope, &**key.get_ref()) {
+                    (Scope::Database, "hosts") => self.hosts(name, value.get_ref(), &at),
+                    (_, key) => self.assign(scope, &mut values, key, &shown, value, &at),
+                }
             }
             insert_entry(self.raw, scope, name.to_owned(), values, &at);
+        }
+    }
+
+    /// Reads the tables of single hosts of a database.
+    fn hosts(&mut self, database: &str, value: &DeValue<'_>, at: &Origin) {
+        let section = format!("databases.{}.hosts", quoted(database));
+        let DeValue::Table(tables) = value else {
+            let message = format!("{section} must be tables, such as [{section}.\"10.0.0.7\"]");
+            return self.raw.fail_at(at, ErrorKind::Syntax, message);
+        };
+        for (key, value) in in_order(tables) {
+            let at = self.at(key.span().start);
+            let host: &str = key.get_ref();
+            let DeValue::Table(options) = value.get_ref() else {
+                let message = format!("{section}.{} must be a table", quoted(host));
+                self.raw.fail_at(&at, ErrorKind::Syntax, message);
+                continue;
+            };
+            let point = match HostPoint::parse(host) {
+                Ok(point) => point,
+                Err(why) => {
+                    let message = format!("bad host {} in [{section}]: {why}", quoted(host));
+                    self.raw.fail_at(&at, ErrorKind::BadValue, message);
+                    continue;
+                }
+            };
+            let shown = format!("in [{section}.{}]", quoted(host));
+            let mut values = Values::new();
+            for (key, value) in in_order(options) {
+                let at = self.at(key.span().start);
+                let name: &str = key.get_ref();
+                if matches!(value.get_ref(), DeValue::Table(_)) && Scope::Host.find(name).is_none()
+                {
+                    let message = format!(
+                        "unknown table {} {shown}; a host with dots needs quotes: \
+                         [databases.NAME.hosts.\"10.0.0.7\"]",
+                        quoted(name)
+                    );
+                    self.raw.fail_at(&at, ErrorKind::UnknownKey, message);
+                    continue;
+                }
+                self.assign(Scope::Host, &mut values, name, &shown, value, &at);
+            }
+            self.raw
+                .insert_host(database.to_owned(), point, values, &at);
         }
     }
 

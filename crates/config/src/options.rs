@@ -7,14 +7,17 @@ use crate::value::Value;
 
 mod database;
 mod global;
+mod host;
 mod user;
 
 pub use self::database::Database;
 pub use self::global::{AUTH_QUERY, Global};
+pub use self::host::Host;
 pub use self::user::{Peer, UserSettings};
 
 pub(crate) use self::database::DATABASE;
 pub(crate) use self::global::GLOBAL;
+pub(crate) use self::host::HOST;
 pub(crate) use self::user::{PEER, USER};
 
 /// Unit of a plain number without a unit in the file (PgBouncer's unit).
@@ -47,12 +50,16 @@ pub enum Kind {
     List,
     /// Server hosts separated by commas.
     Hosts,
+    /// Server hosts, each with a port or without, separated by commas.
+    HostPoints,
     /// Addresses to listen on, separated by commas.
     Listen,
     /// Addresses with ports to listen on, separated by commas.
     ListenPoints,
     /// Names of functions separated by commas.
     Functions,
+    /// Patterns of names of functions separated by commas.
+    Patterns,
     /// A whole number, or `auto`.
     PoolSize,
     /// `off`, `always` or `sample(N%)`.
@@ -68,6 +75,8 @@ pub enum Scope {
     Global,
     /// An entry of `[databases]`.
     Database,
+    /// A table `[databases.NAME.hosts.ADDRESS]`, or a line of `[hosts]`.
+    Host,
     /// An entry of `[users]`.
     User,
     /// An entry of `[peers]`.
@@ -87,7 +96,13 @@ impl Kind {
     pub(crate) fn is_list(self) -> bool {
         matches!(
             self,
-            Self::Functions | Self::Hosts | Self::List | Self::Listen | Self::ListenPoints
+            Self::Functions
+                | Self::HostPoints
+                | Self::Hosts
+                | Self::List
+                | Self::Listen
+                | Self::ListenPoints
+                | Self::Patterns
         )
     }
 }
@@ -99,6 +114,7 @@ impl Scope {
         match self {
             Self::Global => GLOBAL,
             Self::Database => DATABASE,
+            Self::Host => HOST,
             Self::User => USER,
             Self::Peer => PEER,
         }
@@ -161,6 +177,8 @@ pub struct Opt {
 
 /// PgBouncer's integers are C `int`s.
 const INT_MAX: i64 = 0x7fff_ffff;
+/// Largest lag that may be allowed to a replica: 1 TiB.
+const LAG_MAX: i64 = 1 << 40;
 /// Longest text value; PgBouncer's own lines are shorter.
 const TEXT_MAX: i64 = 65_536;
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{ConfigError, ErrorKind};
 use crate::options::{Kind, Opt, Scope};
+use crate::point::HostPoint;
 use crate::value::{BadValue, Dialect, Value};
 
 /// Maximum number of reported mistakes.
@@ -46,6 +47,8 @@ pub(crate) type Values = BTreeMap<&'static str, (Value, Origin)>;
 pub(crate) struct Raw {
     pub(crate) global: Values,
     pub(crate) databases: BTreeMap<String, (Values, Origin)>,
+    /// Tables of single hosts, by database and host.
+    pub(crate) hosts: BTreeMap<String, BTreeMap<HostPoint, (Values, Origin)>>,
     pub(crate) users: BTreeMap<String, (Values, Origin)>,
     pub(crate) peers: BTreeMap<u32, (Values, Origin)>,
     pub(crate) notes: Vec<String>,
@@ -191,6 +194,21 @@ impl Raw {
             "{at}: {} was set at {before} already; this one wins",
             quoted(name)
         ));
+    }
+
+    /// Adds the options of one host of a database. The last table of a host wins, as for entries.
+    pub(crate) fn insert_host(
+        &mut self,
+        database: String,
+        point: HostPoint,
+        values: Values,
+        at: &Origin,
+    ) {
+        let shown = format!("{database}/{point}");
+        let tables = self.hosts.entry(database).or_default();
+        if let Some((_, before)) = tables.insert(point, (values, at.clone())) {
+            self.repeated(&shown, at, &before);
+        }
     }
 
     /// Keeps a line for the conversion of the file.

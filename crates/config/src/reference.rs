@@ -44,7 +44,25 @@ query_timeout = \"5min\"
 **PgBouncer's ini**: Weir reads the sections `[pgbouncer]`, `[databases]`, `[users]` and `[peers]`, comments on lines of
 their own (`;` or `#`), and `%include FILE` up to 10 levels deep, relative to the working directory. Entries of the last
 three sections have values such as `host=10.0.0.5 password='it''s'`. Times are plain numbers. A second section
-`[pgbouncer]` discards the options of the first, as in PgBouncer.
+`[pgbouncer]` discards the options of the first, as in PgBouncer. Weir's own section `[hosts]` has the options of single
+hosts, for example `shop/10.0.0.7:5432 = role=replica weight=50`.
+
+**Several hosts**: `host = a, b` without `replicas` is one host with alternatives, as in PgBouncer: a new connection takes
+the next address. A database has several hosts with roles if its entry has `replicas` or a table of a single host. Then
+each address of `host` is a host of its own, and a host that has only a table is added.
+
+```toml
+watch_user = \"weir\"            # asks each host for its role and position
+
+[databases.shop]
+host = \"10.0.0.5\"
+replicas = [\"10.0.0.6\", \"10.0.0.7:5433\"]
+read_write_split = \"auto\"
+pool_mode = \"transaction\"
+
+[databases.shop.hosts.\"10.0.0.7:5433\"]
+weight = 50
+```
 
 **Environment**: the variable `WEIR_` plus the name of a global option in upper case sets this option, for example
 `WEIR_WORKERS=1`. The variable takes precedence over the file, and its value is written as in either format. An unknown
@@ -75,6 +93,10 @@ pub fn reference_markdown() -> String {
     for (scope, title) in [
         (Scope::Global, "Global options"),
         (Scope::Database, "`[databases]`"),
+        (
+            Scope::Host,
+            "`[databases.NAME.hosts.ADDRESS]`, in the ini `[hosts]`",
+        ),
         (Scope::User, "`[users]`"),
         (Scope::Peer, "`[peers]`"),
     ] {
@@ -136,6 +158,8 @@ pub(crate) fn values(opt: &Opt) -> String {
         Kind::PoolSize => format!("{} to {}, or auto", opt.min, opt.max),
         Kind::StateCheck => "off, always, sample(N%)".to_owned(),
         Kind::List | Kind::Hosts | Kind::Listen | Kind::ListenPoints => "list".to_owned(),
+        Kind::HostPoints => "list of HOST or HOST:PORT".to_owned(),
+        Kind::Patterns => "list of NAME, NAME*, SCHEMA.NAME, SCHEMA.*".to_owned(),
         Kind::Functions => "list of NAME or SCHEMA.NAME".to_owned(),
     }
 }

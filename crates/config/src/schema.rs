@@ -26,16 +26,12 @@ pub fn schema_json() -> String {
         ("users", Scope::User, "What is different for some users."),
         ("peers", Scope::Peer, "Other poolers, by their peer_id."),
     ] {
-        let table = json!({
-            "type": "object",
-            "description": doc,
-            "additionalProperties": {
-                "type": "object",
-                "properties": section(scope),
-                "additionalProperties": false,
-            },
-        });
-        properties.insert(name.to_owned(), table);
+        let mut options = section(scope);
+        if scope == Scope::Database {
+            let doc = "Single hosts of a database with several, by HOST or HOST:PORT.";
+            options.insert("hosts".to_owned(), tables(doc, section(Scope::Host)));
+        }
+        properties.insert(name.to_owned(), tables(doc, options));
     }
     let schema = json!({
         "$schema": SCHEMA,
@@ -47,6 +43,19 @@ pub fn schema_json() -> String {
     });
     // A tree of maps, texts and numbers can always be written as text.
     format!("{schema:#}\n")
+}
+
+/// Describes tables of any name with these options.
+fn tables(doc: &str, options: Map<String, Json>) -> Json {
+    json!({
+        "type": "object",
+        "description": doc,
+        "additionalProperties": {
+            "type": "object",
+            "properties": options,
+            "additionalProperties": false,
+        },
+    })
 }
 
 fn section(scope: Scope) -> Map<String, Json> {
@@ -105,7 +114,13 @@ fn shape(opt: &Opt) -> Json {
         Kind::PoolSize => either(integer, pattern("[+]?[0-9][0-9A-Za-z]*|auto")),
         Kind::StateCheck => pattern(r"off|always|sample\([0-9.]+%\)"),
         Kind::Text | Kind::Secret => json!({ "type": "string", "maxLength": opt.max }),
-        Kind::List | Kind::Hosts | Kind::Listen | Kind::ListenPoints | Kind::Functions => either(
+        Kind::Functions
+        | Kind::HostPoints
+        | Kind::Hosts
+        | Kind::List
+        | Kind::Listen
+        | Kind::ListenPoints
+        | Kind::Patterns => either(
             json!({ "type": "array", "items": { "type": "string" } }),
             json!({ "type": "string" }),
         ),

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::options::{Database, Global, Opt, Peer, Scope, UserSettings};
+use crate::cluster::{Cluster, HostTables};
+use crate::options::{Database, Global, Host, Opt, Peer, Scope, UserSettings};
 use crate::raw::{Raw, Values};
 use crate::state::{FunctionName, StateCheck};
 use crate::tls::ServerTls;
@@ -26,6 +28,8 @@ pub struct Settings {
     pub global: Global,
     /// `[databases]` by name; `*` is the fallback.
     pub databases: BTreeMap<String, Database>,
+    /// Tables of single hosts, `[databases.NAME.hosts.ADDRESS]`, by the database's name. Never empty ones.
+    pub hosts: BTreeMap<String, HostTables>,
     /// `[users]` by name.
     pub users: BTreeMap<String, UserSettings>,
     /// `[peers]` by id.
@@ -51,6 +55,9 @@ pub struct PoolSettings {
     pub hosts: Vec<HostAddr>,
     /// Port on each host.
     pub port: u16,
+    /// Several hosts with roles; `None` if `hosts` are alternatives of one host. With a cluster, `hosts` and `port` are
+    /// those of its first host.
+    pub cluster: Option<Arc<Cluster>>,
     /// Rule by which new connections spread over the hosts.
     pub load_balance_hosts: LoadBalanceHosts,
     /// User on the server: the forced one, else the client's.
@@ -168,12 +175,17 @@ impl Settings {
             .or(entry.pool_size)
             .unwrap_or(global.default_pool_size);
         let sizing = global.sizing(entry, pool_size, pool_mode);
+        let dbname = entry.dbname.clone().unwrap_or_else(|| database.to_owned());
+        let entry_name = if is_auto { FALLBACK } else { database };
+        let cluster = self.cluster(entry_name, entry, server, &dbname);
+        let (hosts, port) = self.contacts(entry, cluster.as_ref());
         Some(PoolSettings {
             database: database.to_owned(),
             is_auto,
-            dbname: entry.dbname.clone().unwrap_or_else(|| database.to_owned()),
-            hosts: self.hosts(entry),
-            port: entry.port,
+            dbname,
+            hosts,
+            port,
+            cluster: cluster.map(Arc::new),
             load_balance_hosts: entry.load_balance_hosts,
             user: server_user.to_owned(),
             is_user_forced: entry.user.is_some(),
@@ -303,11 +315,16 @@ impl Settings {
         }
     }
 
-    fn hosts(&self, entry: &Database) -> Vec<HostAddr> {
-        if entry.host.is_empty() {
-            return self.global.unix_socket().into_iter().collect();
+    /// Returns the hosts and the port to connect to for code that knows nothing of clusters.
+    fn contacts(&self, entry: &Database, cluster: Option<&Cluster>) -> (Vec<HostAddr>, u16) {
+        match cluster.and_then(|cluster| cluster.hosts.first()) {
+            Some(first) => (vec![first.address.clone()], first.port),
+            None if entry.host.is_empty() => {
+                let socket = self.global.unix_socket();
+                (socket.into_iter().collect(), entry.port)
+            }
+            None => (entry.host.clone(), entry.port),
         }
-        entry.host.clone()
     }
 
     /// Combines the sources. Call it only if they hold no mistakes.
@@ -321,6 +338,13 @@ impl Settings {
             let get = |key: &str| value_of(values, Scope::Database, key, format);
             (name.clone(), Database::from_values(&get))
         });
+        let hosts = raw.hosts.iter().map(|(name, tables)| {
+            let tables = tables.iter().map(|(point, (values, _))| {
+                let get = |key: &str| value_of(values, Scope::Host, key, format);
+                (point.clone(), Host::from_values(&get))
+            });
+            (name.clone(), tables.collect())
+        });
         let users = raw.users.iter().map(|(name, (values, _))| {
             let get = |key: &str| value_of(values, Scope::User, key, format);
             (name.clone(), UserSettings::from_values(&get))
@@ -331,6 +355,7 @@ impl Settings {
         });
         Self {
             databases: databases.collect(),
+            hosts: hosts.collect(),
             users: users.collect(),
             peers: peers.collect(),
             global,
@@ -408,7 +433,7 @@ impl Database {
 }
 
 /// Applies an override; zero switches the limit off.
-fn pick_time(over: Option<Duration>, global: Option<Duration>) -> Option<Duration> {
+pub(crate) fn pick_time(over: Option<Duration>, global: Option<Duration>) -> Option<Duration> {
     over.map_or(global, |time| (!time.is_zero()).then_some(time))
 }
 

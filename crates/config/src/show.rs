@@ -1,6 +1,6 @@
 //! The settings as text: rows for `SHOW CONFIG`, and weir.toml for `weir check`. Secrets appear as `***` only.
 
-use crate::convert::toml_key;
+use crate::convert::{host_header, toml_key};
 use crate::load::Loaded;
 use crate::options::Opt;
 use crate::settings::Settings;
@@ -72,13 +72,25 @@ pub fn effective_text(loaded: &Loaded) -> String {
         push(&mut out, loaded, "", opt, &value);
     }
     for (name, entry) in &settings.databases {
-        table(&mut out, loaded, "databases", name, entry.values());
+        let key = toml_key(name);
+        let prefix = format!("databases.{name}.");
+        let header = format!("[databases.{key}]");
+        table(&mut out, loaded, &header, &prefix, entry.values());
+        for (point, host) in settings.hosts.get(name).into_iter().flatten() {
+            let header = host_header(name, point);
+            let prefix = format!("databases.{name}.hosts.{point}.");
+            table(&mut out, loaded, &header, &prefix, host.values());
+        }
     }
     for (name, entry) in &settings.users {
-        table(&mut out, loaded, "users", name, entry.values());
+        let header = format!("[users.{}]", toml_key(name));
+        let prefix = format!("users.{name}.");
+        table(&mut out, loaded, &header, &prefix, entry.values());
     }
     for (id, entry) in &settings.peers {
-        table(&mut out, loaded, "peers", &id.to_string(), entry.values());
+        let header = format!("[peers.{id}]");
+        let prefix = format!("peers.{id}.");
+        table(&mut out, loaded, &header, &prefix, entry.values());
     }
     out
 }
@@ -87,19 +99,17 @@ pub fn effective_text(loaded: &Loaded) -> String {
 fn table(
     out: &mut String,
     loaded: &Loaded,
-    section: &str,
-    name: &str,
+    header: &str,
+    prefix: &str,
     values: Vec<(&'static Opt, Value)>,
 ) {
-    let key = toml_key(name);
-    out.push_str(&format!("\n[{section}.{key}]\n"));
-    let prefix = format!("{section}.{name}.");
+    out.push_str(&format!("\n{header}\n"));
     for (opt, value) in values {
         if loaded
             .sources
             .contains_key(&format!("{prefix}{}", opt.name))
         {
-            push(out, loaded, &prefix, opt, &value);
+            push(out, loaded, prefix, opt, &value);
         }
     }
 }

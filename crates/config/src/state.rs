@@ -8,7 +8,7 @@ use crate::value::Value;
 /// Number of parts in the whole, for shares.
 const PARTS: u32 = 1_000_000;
 /// Longest identifier in bytes, PostgreSQL's NAMEDATALEN - 1.
-const IDENTIFIER_LEN_MAX: usize = 63;
+pub(crate) const IDENTIFIER_LEN_MAX: usize = 63;
 
 /// Frequency at which a server is checked, before its release, for state that the statements did not show
 /// (`session_state_check`).
@@ -119,7 +119,7 @@ impl FunctionName {
 }
 
 /// Reads one identifier from the front of a text. Returns it and the rest.
-fn identifier(text: &str) -> Option<(String, &str)> {
+pub(crate) fn identifier(text: &str) -> Option<(String, &str)> {
     if let Some(mut rest) = text.strip_prefix('"') {
         let mut name = String::new();
         loop {
@@ -157,7 +157,7 @@ impl fmt::Display for FunctionName {
 }
 
 /// An identifier, written in quotes if it would be read as another one without them.
-struct Quoted<'a>(&'a str);
+pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -44,6 +44,7 @@ macro_rules! enumeration {
         }
     };
 }
+pub(crate) use enumeration;
 
 enumeration! {
     /// Moment at which a server goes back to its pool.

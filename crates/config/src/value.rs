@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::options::{Kind, Opt, Unit, nearest};
+use crate::pattern::FunctionPattern;
+use crate::point::HostPoint;
 use crate::state::{FunctionName, StateCheck};
 use crate::types::{AUTO, HostAddr, ListenAddr, ListenPoint, Secret};
 
@@ -79,9 +81,13 @@ impl Opt {
                     ..self.expected()
                 }),
             },
-            Kind::List | Kind::Hosts | Kind::Listen | Kind::ListenPoints | Kind::Functions => {
-                self.list(text.split(','))
-            }
+            Kind::Functions
+            | Kind::HostPoints
+            | Kind::Hosts
+            | Kind::List
+            | Kind::Listen
+            | Kind::ListenPoints
+            | Kind::Patterns => self.list(text.split(',')),
         }
     }
 
@@ -137,6 +143,9 @@ impl Opt {
             Kind::Hosts => HostAddr::parse(item)
                 .map(|host| host.to_string())
                 .map_err(BadValue::plain),
+            Kind::HostPoints => HostPoint::parse(item)
+                .map(|point| point.to_string())
+                .map_err(BadValue::plain),
             Kind::Listen => ListenAddr::parse(item)
                 .map(|addr| addr.to_string())
                 .map_err(BadValue::plain),
@@ -145,6 +154,9 @@ impl Opt {
                 .map_err(BadValue::plain),
             Kind::Functions => FunctionName::parse(item)
                 .map(|name| name.to_string())
+                .map_err(BadValue::plain),
+            Kind::Patterns => FunctionPattern::parse(item)
+                .map(|pattern| pattern.to_string())
                 .map_err(BadValue::plain),
             _ => Ok(item.to_owned()),
         }
@@ -225,9 +237,13 @@ impl Opt {
             Kind::StateCheck => {
                 "must be off, always or sample(N%) with N from 0.0001 to 100".to_owned()
             }
-            Kind::List | Kind::Hosts | Kind::Listen | Kind::ListenPoints | Kind::Functions => {
-                "must be a list of texts".to_owned()
-            }
+            Kind::Functions
+            | Kind::HostPoints
+            | Kind::Hosts
+            | Kind::List
+            | Kind::Listen
+            | Kind::ListenPoints
+            | Kind::Patterns => "must be a list of texts".to_owned(),
         };
         BadValue::plain(message)
     }
@@ -322,6 +338,12 @@ fn parse_duration(text: &str, unit: Unit, dialect: Dialect) -> Option<u64> {
         return None;
     }
     scaled(number.parse().ok()?, micros)
+}
+
+/// Reads a time as weir.toml does: `500ms`, `5s`, or `5` for seconds. None for anything else.
+#[must_use]
+pub fn parse_seconds(text: &str) -> Option<Duration> {
+    parse_duration(text, Unit::Seconds, Dialect::Native).map(Duration::from_micros)
 }
 
 /// Returns `number * micros`, rounded; `None` if negative, not finite or too large to be exact.

@@ -2,7 +2,15 @@
 
 use std::time::Duration;
 
-use super::{Field, Kind, Opt, int, of_kind, pool_size, ranged, seconds, section, text, word};
+use super::{
+    Field, Kind, Opt, flag, int, of_kind, pool_size, ranged, seconds, section, size, text, word,
+};
+use crate::options::LAG_MAX;
+use crate::pattern::FunctionPattern;
+use crate::point::HostPoint;
+use crate::routing::{
+    ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain, Target,
+};
 use crate::state::{FunctionName, StateCheck};
 use crate::types::{
     ChannelBinding, HostAddr, LoadBalanceHosts, PoolMode, PoolSize, Secret, SequenceValues,
@@ -21,6 +29,8 @@ section! {
         host: Vec<HostAddr> = of_kind(Kind::Hosts, "");
         /// Server port, and suffix of the unix socket.
         port: u16 = ranged("5432", 1, 65_535);
+        /// More hosts of the same cluster, each with a port or the entry's: primary and replicas, whose roles Weir finds out; each address of `host` is a host of its own then.
+        replicas: Vec<HostPoint> = of_kind(Kind::HostPoints, "");
         /// Forced user: every client of this database shares this user's servers.
         user: Option<String> = text("").unset().longest(127);
         /// Password of the forced user; without it the one in `auth_file` is used.
@@ -69,6 +79,42 @@ section! {
         query_wait_timeout: Option<Duration> = seconds("0").unset();
         /// Order in which new connections try several hosts.
         load_balance_hosts: LoadBalanceHosts = word(LoadBalanceHosts::NAMES, "round-robin");
+        /// Hosts on which sessions run: `read-write` and `primary` use the primary, `read-only` and `standby` use replicas, `prefer-standby` uses the primary only without a replica. Needs several hosts.
+        target: Target = word(Target::NAMES, "read-write");
+        /// Overrides the global `read_write_split`. Needs several hosts, as all options down to `watch_dbname`.
+        read_write_split: Option<ReadWriteSplit> = word(ReadWriteSplit::NAMES, "off").unset();
+        /// Overrides the global `comment_hints`.
+        comment_hints: Option<bool> = flag("0").unset();
+        /// Overrides the global `split_begin`.
+        split_begin: Option<SplitBegin> = word(SplitBegin::NAMES, "conservative").unset();
+        /// Overrides the global `read_consistency`.
+        read_consistency: Option<ReadConsistency> = word(ReadConsistency::NAMES, "session").unset();
+        /// Overrides the global `max_staleness`; 0 = no limit.
+        max_staleness: Option<Duration> = seconds("0").unset();
+        /// Overrides the global `max_lag`; 0 = no limit.
+        max_lag: Option<u64> = size("0", 0, LAG_MAX).unset();
+        /// Overrides the global `read_wait`.
+        read_wait: Option<Duration> = seconds("0").unset();
+        /// Overrides the global `read_guard`.
+        read_guard: Option<bool> = flag("0").unset();
+        /// Overrides the global `read_fallback`.
+        read_fallback: Option<ReadFallback> = word(ReadFallback::NAMES, "primary").unset();
+        /// Overrides the global `fallback_max_share`.
+        fallback_max_share: Option<u32> = ranged("100", 1, 100).unset();
+        /// Functions whose callers belong on the primary, although their definition does not show that they write.
+        primary_functions: Vec<FunctionPattern> = of_kind(Kind::Patterns, "");
+        /// Functions that may run on a replica, although nothing in their definition says that they only read.
+        read_functions: Vec<FunctionPattern> = of_kind(Kind::Patterns, "");
+        /// Overrides the global `split_brain`.
+        split_brain: Option<SplitBrain> = word(SplitBrain::NAMES, "newest").unset();
+        /// Overrides the global `failover_hold`; 0 = clients are not held.
+        failover_hold: Option<Duration> = seconds("0").unset();
+        /// Overrides the global `watch_user`.
+        watch_user: Option<String> = text("").unset().longest(127);
+        /// Overrides the global `watch_password`.
+        watch_password: Option<Secret> = of_kind(Kind::Secret, "").unset().longest(65_530);
+        /// Database to which the watching connection logs in; `dbname` by default.
+        watch_dbname: Option<String> = text("").unset().longest(63);
         /// Servers of this database over all its pools; 0 = unlimited.
         max_db_connections: Option<u32> = int("0").unset();
         /// Clients of this database; 0 = unlimited.

@@ -6,6 +6,8 @@ use super::{
     Field, Kind, Opt, Unit, flag, int, list, of_kind, pool_size, ranged, seconds, section, size,
     text, timeout, word,
 };
+use crate::options::LAG_MAX;
+use crate::routing::{ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain};
 use crate::state::{FunctionName, StateCheck};
 use crate::types::{
     AuthType, ChannelBinding, ListenAddr, ListenPoint, LogFormat, PoolMode, PoolSize, Secret,
@@ -185,6 +187,46 @@ section! {
         server_login_retry: Duration = seconds("15");
         /// Server logins in progress at once, per host.
         server_connect_concurrency: u32 = ranged("16", 1, 10_000);
+        /// Availability zone of this Weir; reads prefer replicas with the same `az`. Empty means no preference.
+        az: String = text("").longest(63);
+        /// Interval at which each host of a database with several hosts is asked for its role and its position; Weir asks more often while it suspects a failover.
+        probe_interval: Duration = Opt::new(Kind::Duration(Unit::Seconds), "1", 0, 3600);
+        /// Time for a host to answer such a question.
+        probe_timeout: Duration = Opt::new(Kind::Duration(Unit::Seconds), "1", 0, 3600);
+        /// Unanswered questions in a row after which a host counts as down.
+        probe_fall: u32 = ranged("3", 1, 100);
+        /// Answered questions in a row after which a host that was down counts as up.
+        probe_rise: u32 = ranged("2", 1, 100);
+        /// Time over which a replica that is new or came back gets its full share of reads; 0 = at once.
+        replica_slow_start: Duration = Opt::new(Kind::Duration(Unit::Seconds), "30", 0, 86_400);
+        /// Reads on replicas, for databases with several hosts: `off` sends everything to the host that `target` names, `hint` sends transactions to replicas that ask for it (`READ ONLY`, hints), `auto` also statements that are proved to read. Needs `pool_mode` transaction or statement.
+        read_write_split: ReadWriteSplit = word(ReadWriteSplit::NAMES, "off");
+        /// Reads hints to the read/write split in comments of statements, such as `/* weir: role=replica max_staleness=5s */ SELECT`. Whoever can write a statement's comment then chooses its host.
+        comment_hints: bool = flag("0");
+        /// Host for a `BEGIN` without `READ ONLY`: `conservative` uses the primary, `until-write` begins on a replica if the transaction is READ COMMITTED, and moves to the primary with the first statement that is not a plain read.
+        split_begin: SplitBegin = word(SplitBegin::NAMES, "conservative");
+        /// Commits that a read on a replica must see: `session` those of its own session, `global` those of all clients of this Weir, `eventual` none in particular; `primary` keeps reads on the primary.
+        read_consistency: ReadConsistency = word(ReadConsistency::NAMES, "session");
+        /// Age of its data above which a replica gets no reads; 0 = no limit.
+        max_staleness: Option<Duration> = timeout("10");
+        /// Bytes of WAL that a replica may lack before it gets no reads; 0 = no limit.
+        max_lag: u64 = size("16777216", 0, LAG_MAX);
+        /// Time for which a read waits for a replica that is fresh enough before `read_fallback` applies.
+        read_wait: Duration = seconds("0");
+        /// Lets a replica whose position was too old at the last probe compare it again itself, in front of a read and in the same write; if it is still too old, the read runs on the primary.
+        read_guard: bool = flag("0");
+        /// Treatment of a read for which there is no replica: `primary` runs it there, `error` refuses it.
+        read_fallback: ReadFallback = word(ReadFallback::NAMES, "primary");
+        /// Share of the primary's pool that such reads may use, in per cent.
+        fallback_max_share: u32 = ranged("100", 1, 100);
+        /// Choice between two hosts that both accept writes, if no third host decides within `failover_hold`: `newest` uses the higher timeline, `keep` the primary of before, `refuse` neither.
+        split_brain: SplitBrain = word(SplitBrain::NAMES, "newest");
+        /// Time for which clients wait for a new primary before their statements fail; 0 = they fail at once.
+        failover_hold: Duration = Opt::new(Kind::Duration(Unit::Seconds), "60", 0, 86_400);
+        /// User of the connection that watches each host; empty uses the forced user of the database, else its `auth_user`.
+        watch_user: String = text("").longest(127);
+        /// Password of `watch_user`; without it the one in `auth_file` is used.
+        watch_password: Secret = of_kind(Kind::Secret, "").longest(65_530);
         /// Time for a client to log in; 0 = no limit.
         client_login_timeout: Option<Duration> = timeout("60");
         /// Drop a database made from `*` when unused for longer; 0 = never.

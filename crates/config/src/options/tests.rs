@@ -4,13 +4,20 @@ use super::*;
 use crate::settings::{Format, default_of};
 use crate::value::Dialect;
 
-const SCOPES: [Scope; 4] = [Scope::Global, Scope::Database, Scope::User, Scope::Peer];
+const SCOPES: [Scope; 5] = [
+    Scope::Global,
+    Scope::Database,
+    Scope::Host,
+    Scope::User,
+    Scope::Peer,
+];
 
 /// Converts one value per row to the section's struct and back.
 fn through_struct(scope: Scope, get: &dyn Fn(&str) -> Value) -> Vec<(&'static Opt, Value)> {
     match scope {
         Scope::Global => Global::from_values(get).values(),
         Scope::Database => Database::from_values(get).values(),
+        Scope::Host => Host::from_values(get).values(),
         Scope::User => UserSettings::from_values(get).values(),
         Scope::Peer => Peer::from_values(get).values(),
     }
@@ -75,6 +82,7 @@ fn fields_keep_defaults_and_the_largest_values() {
                 }
                 Kind::Enum(words) => opt.parse(words[words.len() - 1], Dialect::Ini).unwrap(),
                 Kind::StateCheck => opt.parse("sample(100%)", Dialect::Ini).unwrap(),
+                Kind::Patterns => opt.parse("a.\"B\"*, c.*", Dialect::Ini).unwrap(),
                 Kind::Functions => opt.parse("a.\"B\"", Dialect::Ini).unwrap(),
                 Kind::ListenPoints => opt.parse("[::1]:65535, *:1", Dialect::Ini).unwrap(),
                 _ => opt.parse("1", Dialect::Ini).unwrap(),

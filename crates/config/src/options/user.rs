@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Field, Kind, Opt, int, of_kind, pool_size, ranged, seconds, section, word};
+use super::{Field, Kind, Opt, flag, int, of_kind, pool_size, ranged, seconds, section, word};
+use crate::routing::ReadWriteSplit;
 use crate::types::{HostAddr, PoolMode, PoolSize, SequenceValues, SessionState};
 use crate::value::Value;
 
@@ -15,6 +16,10 @@ section! {
         session_state: Option<SessionState> = word(SessionState::NAMES, "track").unset();
         /// Overrides `sequence_values` of database and globals.
         sequence_values: Option<SequenceValues> = word(SequenceValues::NAMES, "learn").unset();
+        /// Overrides `read_write_split` of database and globals.
+        read_write_split: Option<ReadWriteSplit> = word(ReadWriteSplit::NAMES, "off").unset();
+        /// Overrides `comment_hints` of database and globals.
+        comment_hints: Option<bool> = flag("0").unset();
         /// Clients per pool of this user that may keep their server beyond the transaction; 0 = no limit.
         max_pinned: Option<u32> = int("0").unset();
         /// Servers per pool of this user; 0 = unlimited, `auto` = each finds its size by itself.

@@ -115,6 +115,51 @@ query_timeout = 1.5
 }
 
 #[test]
+fn single_hosts_become_tables_with_their_comments() {
+    let ini = "\
+[pgbouncer]
+auth_file = u
+auth_type = scram-sha-256
+watch_user = weir
+watch_password = hunter2
+; hosts of the shop
+[hosts]
+; slow disks
+shop/10.0.0.7:5432 = weight=10
+shop/10.0.0.7:5432 = weight=50 reads=false
+'odd name//tmp:6000' = az='b ${x}'
+[databases]
+shop = host=10.0.0.5 replicas=10.0.0.6,10.0.0.7 max_lag=1048576
+'odd name' = host=a
+";
+    let result = converted(&[("pgbouncer.ini", ini)]);
+    let start = result.text.find("[databases.shop]").unwrap();
+    expect![[r#"
+        [databases.shop]
+        host = ["10.0.0.5"]
+        replicas = ["10.0.0.6", "10.0.0.7"]
+        max_lag = 1048576
+
+        [databases."odd name"]
+        host = ["a"]
+
+        # hosts of the shop
+        # slow disks
+        [databases.shop.hosts."10.0.0.7:5432"]
+        weight = 50
+        reads = false
+
+        [databases."odd name".hosts."/tmp:6000"]
+        az = "b $${x}"
+
+    "#]]
+    .assert_eq(&result.text[start..]);
+    let loaded = load_files("pgbouncer.ini", &[("pgbouncer.ini", ini)], &[]).unwrap();
+    check_round_trip(&loaded, &result.text);
+    assert!(result.has_secrets);
+}
+
+#[test]
 fn included_files_and_sections_that_begin_again_become_one_file() {
     let files = [
         (

@@ -212,6 +212,29 @@ crates/proxy/src/worker/tests/peers.rs
     a_peer_gets_no_more_connections_than_its_pool_size: pool_size
 ";
 
+/// Options of databases with several hosts that are read, checked and resolved (`cluster.rs`), and that no code outside
+/// of this crate uses yet. A row in the tables above replaces the name here.
+const PENDING: [(Scope, &str); 3] = [
+    (
+        Scope::Global,
+        "az probe_interval probe_timeout probe_fall probe_rise replica_slow_start read_write_split comment_hints split_begin \
+         read_consistency max_staleness max_lag read_wait read_guard read_fallback fallback_max_share split_brain failover_hold \
+         watch_user watch_password",
+    ),
+    (
+        Scope::Database,
+        "replicas target primary_functions read_functions watch_dbname",
+    ),
+    (Scope::Host, "role weight az reads"),
+];
+
+fn pending(scope: Scope) -> BTreeSet<&'static str> {
+    let lists = PENDING.iter().filter(|(of, _)| *of == scope);
+    lists
+        .flat_map(|(_, names)| names.split_whitespace())
+        .collect()
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -245,8 +268,16 @@ fn mistakes(scope: Scope, table: &str, is_needed: impl Fn(&Opt) -> bool) -> Vec<
             }
         }
     }
+    let pending = pending(scope);
+    for name in &pending {
+        if scope.find(name).is_none() || shown.contains(name) {
+            wrong.push(format!(
+                "{name} is no option or has a test: it is not pending"
+            ));
+        }
+    }
     for opt in scope.options() {
-        let is_shown = shown.contains(opt.name);
+        let is_shown = shown.contains(opt.name) || pending.contains(opt.name);
         match opt.effect {
             Effect::Full if !is_shown && is_needed(opt) => {
                 wrong.push(format!("no test shows what {} does", opt.name));
@@ -270,6 +301,7 @@ fn every_option_has_a_test_that_shows_what_it_does() {
     };
     let mut wrong = mistakes(Scope::Global, GLOBAL, |_| true);
     wrong.extend(mistakes(Scope::Database, DATABASE, |opt| !overrides(opt)));
+    wrong.extend(mistakes(Scope::Host, "", |_| true));
     wrong.extend(mistakes(Scope::User, USER, |opt| !overrides(opt)));
     wrong.extend(mistakes(Scope::Peer, PEER, |_| true));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -282,15 +314,21 @@ fn unusual(opt: &Opt) -> (String, &'static str) {
             "server_tls_key_file=k server_tls_cert_file=c"
         }
         "pool_size_mode" => "pool_size=auto",
+        "watch_password" => "replicas=r watch_user=w",
+        "comment_hints" | "failover_hold" | "fallback_max_share" | "max_lag" | "max_staleness"
+        | "primary_functions" | "read_consistency" | "read_fallback" | "read_functions"
+        | "read_guard" | "read_wait" | "read_write_split" | "split_brain" | "target"
+        | "watch_dbname" | "watch_user" => "replicas=r",
         _ => "",
     };
     let value = match opt.kind {
         _ if opt.name == "pool_size_mode" => "advise",
         Kind::Enum(words) => words.last().copied().unwrap_or_default(),
+        Kind::Bool => "1",
         Kind::StateCheck => "always",
         Kind::Text | Kind::Secret => "other",
-        Kind::Functions | Kind::List => "f",
-        Kind::Hosts | Kind::Listen => "10.9.9.9",
+        Kind::Functions | Kind::List | Kind::Patterns => "f",
+        Kind::HostPoints | Kind::Hosts | Kind::Listen => "10.9.9.9",
         _ => "77",
     };
     (value.to_owned(), more)
@@ -311,7 +349,9 @@ fn pool(database: &str, user: &str) -> PoolSettings {
 
 #[test]
 fn every_option_of_an_entry_reaches_its_pool() {
-    for opt in Scope::Database.options() {
+    // The only other value of split_begin is refused.
+    let supported = |opt: &&Opt| opt.name != "split_begin";
+    for opt in Scope::Database.options().iter().filter(supported) {
         let (value, more) = unusual(opt);
         // A password without a user is not used.
         let user = if opt.name == "user" { "" } else { "user=f" };
@@ -319,9 +359,19 @@ fn every_option_of_an_entry_reaches_its_pool() {
         let with = pool(&format!("{user} {more} {}={value}", opt.name), "");
         assert_ne!(with, without, "{} changes nothing", opt.name);
     }
+    for opt in Scope::Host.options() {
+        let (value, _) = unusual(opt);
+        let value = if opt.name == "reads" { "0" } else { &value };
+        let with = pool(
+            "replicas=r",
+            &format!("\n[hosts]\na/r = {}={value}", opt.name),
+        );
+        assert_ne!(with, pool("replicas=r", ""), "{} changes nothing", opt.name);
+    }
     for opt in Scope::User.options() {
         let (value, _) = unusual(opt);
-        let with = pool("", &format!("{}={value}", opt.name));
-        assert_ne!(with, pool("", ""), "{} changes nothing", opt.name);
+        let several = "replicas=r";
+        let with = pool(several, &format!("{}={value}", opt.name));
+        assert_ne!(with, pool(several, ""), "{} changes nothing", opt.name);
     }
 }

@@ -81,6 +81,16 @@ fn lines_of_a_megabyte_are_answered_shortly() {
         format!("[databases]\na = {}\n", "host=x ".repeat(1 << 17)),
         format!("[databases]\na = password='{}\n", "''".repeat(1 << 19)),
         format!("[pgbouncer]\n%include {long}\n"),
+        format!("[hosts]\n{long} = weight=1\n"),
+        format!("[hosts]\n{}\n", "/".repeat(1 << 20)),
+        format!(
+            "[databases]\na = host=x\n[hosts]\na{} = az=b\n",
+            "/".repeat(1 << 20)
+        ),
+        format!("[databases]\na = host=x\n[hosts]\na/{long} = az=b\n"),
+        format!("[databases]\na = host=x\n[hosts]\na/x = az='{long}'\n"),
+        format!("[databases]\na = host=x replicas='{long}'\n"),
+        format!("[databases]\na = host=x read_functions='{long}*'\n"),
         "\n[".repeat(1 << 19),
         "=\n".repeat(1 << 19),
     ] {
@@ -90,6 +100,49 @@ fn lines_of_a_megabyte_are_answered_shortly() {
     assert!(lines(native(&format!("{long} = 1"))).len() < 1024);
     assert!(lines(native(&format!("logfile = '{long}'"))).len() < 1024);
     assert!(lines(native(&"[".repeat(1 << 20))).len() < 64 * 1024);
+    let table = format!("[databases.a.hosts.'{long}']\nweight = 1");
+    assert!(lines(native(&table)).len() < 1024);
+}
+
+#[test]
+fn many_hosts_are_counted_and_refused() {
+    let names = |separator: &str| {
+        let names = (0..20_000).map(|number| format!("h{number}"));
+        names.collect::<Vec<_>>().join(separator)
+    };
+    let rest = "[pgbouncer]\nauth_file=u\nwatch_user=w\n";
+    let text = format!("[databases]\na = host=h replicas='{}'\n{rest}", names(","));
+    assert_eq!(
+        lines(ini(&text)),
+        "pgbouncer.ini:2: database \"a\" has 20001 hosts: at most 64 are possible\n"
+    );
+    let hosts = names(" =\na/");
+    let text = format!("[databases]\na = host=h\n[hosts]\na/{hosts} =\n{rest}");
+    assert_eq!(
+        lines(ini(&text)),
+        "pgbouncer.ini:2: database \"a\" has 20001 hosts: at most 64 are possible\n"
+    );
+    let same = "h,".repeat(20_000);
+    let text = format!("[databases]\na = host=h replicas='{same}'\n{rest}");
+    assert_eq!(
+        lines(ini(&text)),
+        "pgbouncer.ini:2: database \"a\" lists the host h:5432 twice: remove one\n"
+    );
+}
+
+#[test]
+fn nul_bytes_in_hosts_are_refused() {
+    for text in [
+        "[databases.a]\nreplicas = \"a\\u0000b\"",
+        "[databases.a]\nread_functions = [\"\\\"a\\u0000b\\\"\"]",
+        "[databases.a.hosts.\"/a\\u0000b\"]",
+        "[databases.a.hosts.\"a\\u0000b\"]",
+        "[databases.a.hosts.b]\naz = \"a\\u0000b\"",
+    ] {
+        let told = lines(native(text));
+        let is_refused = told.contains("NUL byte") || told.contains("no control characters");
+        assert!(is_refused, "{text}: {told}");
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Tests of the crate's interface: files in, settings or mistakes out.
 
 mod auth;
+mod cluster;
+mod clusters_refused;
 mod convert;
 mod effects;
 mod errors;

@@ -5,6 +5,9 @@ use weir_config::{Kind, Opt, Scope, Unit, effective_text};
 
 use crate::{ini, load_files, native};
 
+/// Options with a value each.
+type Pairs = Vec<(&'static str, String)>;
+
 /// Generates a valid spelling of some value of the option, for the ini. Avoids values that rules across options refuse.
 fn spelling(opt: &'static Opt) -> BoxedStrategy<String> {
     match opt.kind {
@@ -33,6 +36,13 @@ fn spelling(opt: &'static Opt) -> BoxedStrategy<String> {
         Kind::Hosts | Kind::Listen => {
             "([a-z]{1,8}|10\\.0\\.0\\.[1-9]|::1)(,[a-z]{1,4}){0,2}".boxed()
         }
+        Kind::HostPoints => {
+            "([a-z]{1,8}|10\\.0\\.0\\.[1-9]|\\[::1\\]:[1-9]|/tmp)(,[a-z]{1,4}:[1-9][0-9]{0,3}){0,2}"
+                .boxed()
+        }
+        Kind::Patterns => {
+            "([a-z_]{1,8}\\*?(,(\"[A-Z.]{1,4}\"\\.)?[a-zA-Z]{1,4}|,[a-z]{1,4}\\.\\*){0,2})?".boxed()
+        }
         Kind::ListenPoints => {
             "((localhost|10\\.0\\.0\\.[1-9]|\\[::1\\]|\\*):[1-9][0-9]{0,3})?".boxed()
         }
@@ -54,20 +64,87 @@ fn spelling(opt: &'static Opt) -> BoxedStrategy<String> {
 }
 
 /// Options that a rule ties to others; `tls.rs` and `auth.rs` have their tests.
-const TIED: [&str; 4] = [
+const TIED: [&str; 6] = [
     "password_file",
     "client_tls_sslmode",
+    "probe_interval",
+    "probe_timeout",
     "server_tls_cert_file",
     "server_tls_key_file",
 ];
 
+/// Options of a database that only several hosts can have.
+const CLUSTERED: [&str; 14] = [
+    "comment_hints",
+    "failover_hold",
+    "fallback_max_share",
+    "max_lag",
+    "max_staleness",
+    "primary_functions",
+    "read_consistency",
+    "read_fallback",
+    "read_guard",
+    "read_wait",
+    "split_brain",
+    "target",
+    "watch_dbname",
+    "watch_user",
+];
+/// Further ones, which rules tie to others.
+const CLUSTERED_TIED: [&str; 4] = [
+    "read_functions",
+    "read_write_split",
+    "replicas",
+    "split_begin",
+];
+
 /// Generates some of the rows with a value each.
-fn assignments(scope: Scope) -> BoxedStrategy<Vec<(&'static str, String)>> {
+fn assignments(scope: Scope) -> BoxedStrategy<Pairs> {
     let rows: Vec<&'static Opt> = scope
         .options()
         .iter()
         .filter(|opt| opt.kind != Kind::Secret && !TIED.contains(&opt.name))
+        .filter(|opt| scope != Scope::Database || !is_clustered(opt.name))
         .collect();
+    values_of(rows)
+}
+
+fn is_clustered(name: &str) -> bool {
+    CLUSTERED.contains(&name) || CLUSTERED_TIED.contains(&name)
+}
+
+/// Generates options of a database with several hosts.
+fn cluster() -> BoxedStrategy<Pairs> {
+    let rows = Scope::Database.options().iter();
+    values_of(rows.filter(|opt| CLUSTERED.contains(&opt.name)).collect())
+}
+
+/// Generates lines of `[hosts]` for some of these hosts, with options that no rule refuses.
+fn host_lines() -> BoxedStrategy<Vec<(&'static str, Pairs)>> {
+    let hosts = [
+        "h1", "r1:77", "[::1]:9", "::2", "/tmp", "/tmp:5", "@x", "new", "new:1",
+    ];
+    let options = Scope::Host.options().iter().map(|opt| {
+        let value = match opt.name {
+            "role" => prop_oneof!["auto", "Replica"].boxed(),
+            _ => spelling(opt),
+        };
+        value.prop_map(move |value| (opt.name, value))
+    });
+    let options: Vec<_> = options.collect();
+    let count = options.len();
+    let options = options.prop_flat_map(move |all| prop::sample::subsequence(all, 0..=count));
+    let lines = prop::collection::vec(options, hosts.len());
+    (
+        prop::sample::subsequence(hosts.to_vec(), 0..=hosts.len()),
+        lines,
+    )
+        .prop_map(|(hosts, lines)| hosts.into_iter().zip(lines).collect())
+        .boxed()
+}
+
+/// Generates a value for some of these rows.
+fn values_of(rows: Vec<&'static Opt>) -> BoxedStrategy<Pairs> {
     prop::sample::subsequence(rows.clone(), 0..=rows.len())
         .prop_flat_map(|rows| {
             rows.into_iter()
@@ -120,10 +197,49 @@ proptest! {
     }
 
     #[test]
+    fn several_hosts_survive_every_format(
+        database in cluster(),
+        lines in host_lines(),
+        split in "auto|hint",
+        name in "[a-z/]{1,8}",
+    ) {
+        let mut file = "[pgbouncer]\nauth_file=u\npool_mode=transaction\nquery_wait_timeout=0\nprobe_interval=0.01\n\
+            [hosts]\n".to_owned();
+        for (host, options) in &lines {
+            file.push_str(&format!("'{name}/{host}' = {}\n", entry(options)));
+        }
+        file.push_str(&format!(
+            "[databases]\n'{name}' = host=h1,h2 port=77 user=f replicas='r1, r2:5433, [::1]:9' \
+             read_functions='zz.*' read_write_split={split} {}\n",
+            entry(&database)
+        ));
+        let first = ini(&file).map_err(|e| TestCaseError::fail(format!("{e:?}\n{file}")))?;
+        let cluster = first.settings.pool(&name, "u").and_then(|pool| pool.cluster);
+        prop_assert!(cluster.is_some_and(|cluster| cluster.hosts.len() >= 5), "{}", file);
+        let text = effective_text(&first);
+        let mut second = native(&text).map_err(|e| TestCaseError::fail(format!("{e:?}\n{text}")))?;
+        second.settings.global.conffile.clone_from(&first.settings.global.conffile);
+        prop_assert_eq!(&first.settings, &second.settings);
+        let mut read = |_: &std::path::Path| Ok(file.clone());
+        let converted = weir_config::convert(std::path::Path::new("pgbouncer.ini"), &mut read);
+        let text = converted.map_err(|e| TestCaseError::fail(format!("{e:?}")))?.text;
+        crate::convert::check_round_trip(&first, &text);
+        for user in ["", "u", "f"] {
+            prop_assert!(weir_config::pool_text(&first, &name, user).is_some());
+        }
+        prop_assert!(weir_config::diff(&first.settings, &second.settings).is_empty());
+    }
+
+    #[test]
     fn arbitrary_text_never_panics(text in "\\PC{0,200}|([\\[\\]=';#% \n\0a-z.*\"-]{0,200})") {
         let _ = ini(&text);
         let _ = native(&text);
         let _ = ini(&format!("[databases]\na = {text}"));
+        let _ = ini(&format!("[databases]\na = host=x\n[hosts]\n{text}"));
+        let _ = ini(&format!("[databases]\na = host=x\n[hosts]\na/{text}"));
+        let _ = native(&format!("[databases.a.hosts]\n{text}"));
+        let _ = native(&format!("[databases.a.hosts.{text:?}]\nweight = 1"));
+        let _ = native(&format!("[databases.a]\nreplicas = {text:?}\nread_functions = {text:?}"));
         let _ = load_files("a.ini", &[("a.ini", "[pgbouncer]\n")], &[("WEIR_LISTEN_ADDR", &text)]);
         let _ = weir_config::upstream(&text, std::iter::empty());
     }

@@ -111,6 +111,11 @@ fn the_schema_knows_every_option() {
             &top["databases"]["additionalProperties"]["properties"],
         ),
         (
+            Scope::Host,
+            &top["databases"]["additionalProperties"]["properties"]["hosts"]["additionalProperties"]
+                ["properties"],
+        ),
+        (
             Scope::User,
             &top["users"]["additionalProperties"]["properties"],
         ),
@@ -129,7 +134,11 @@ fn the_schema_knows_every_option() {
                 assert!(has_shape, "{name} may be anything");
             }
         }
-        let tables = if scope == Scope::Global { 3 } else { 0 };
+        let tables = match scope {
+            Scope::Global => 3,
+            Scope::Database => 1,
+            _ => 0,
+        };
         assert_eq!(properties.as_object().unwrap().len(), count + tables);
     }
     assert_eq!(schema["additionalProperties"], false);
