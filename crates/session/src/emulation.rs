@@ -3,6 +3,7 @@
 pub mod channels;
 pub mod custom;
 pub(crate) mod inserted;
+pub mod own_settings;
 pub mod portable;
 pub(crate) mod rarities;
 pub(crate) mod sequences;

@@ -43,7 +43,7 @@ mod emulation;
 mod protocol;
 mod statements;
 
-pub use emulation::{channels, custom, portable, settings, state};
+pub use emulation::{channels, custom, own_settings, portable, settings, state};
 pub(crate) use emulation::{inserted, rarities, sequences};
 pub(crate) use protocol::repeat;
 pub use protocol::{client, expected, fault, hello, login, relay, server, splice};

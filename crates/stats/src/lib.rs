@@ -16,12 +16,14 @@
 
 mod counters;
 mod histogram;
+mod routed;
 mod rows;
 
 pub use counters::{Averages, Counters};
 pub use histogram::{Histogram, Percentiles, Times};
+pub use routed::{HostCounters, RouteCounts, RouteKey};
 pub use rows::{
-    Blame, Buffers, ClientRow, ClientState, Endpoint, Halts, HostRow, LimitRow, MemoryRow, PeerRow,
-    PoolCounts, PoolPercentiles, PoolRow, ProcessRow, ServerRow, ServerState, SizingRow, Snapshot,
-    TlsRow, Totals, WorkerRow,
+    Blame, Buffers, ClientRow, ClientState, DatabaseHostRow, Endpoint, Halts, HostRow, LimitRow,
+    MemoryRow, PeerRow, PoolCounts, PoolPercentiles, PoolRow, ProcessRow, ServerRow, ServerState,
+    SizingRow, Snapshot, TlsRow, Totals, WorkerRow,
 };

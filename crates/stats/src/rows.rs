@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::counters::Counters;
 use crate::histogram::{Percentiles, Times};
+use crate::routed::{HostCounters, RouteCounts, RouteKey};
 
 /// End of a connection: address and port.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -346,6 +347,45 @@ pub struct SizingRow {
     pub decisions: Vec<(u64, String)>,
 }
 
+/// Host of a database that has several.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DatabaseHostRow {
+    /// The database as clients know it.
+    pub database: String,
+    /// Address and port, as configured.
+    pub host: String,
+    /// `primary`, `replica` or `unknown`, as the host itself answers.
+    pub role: &'static str,
+    /// State in one word; `up` if the host answers.
+    pub state: &'static str,
+    /// True if the host takes the writes of the database.
+    pub takes_writes: bool,
+    /// True if the host may take reads.
+    pub takes_reads: bool,
+    /// Age of the role and state, in seconds.
+    pub since_seconds: u64,
+    /// Timeline; 0 if unknown.
+    pub timeline: u32,
+    /// Number of the host's present life; it grows with each restart and change of role.
+    pub generation: u32,
+    /// WAL that the host has not replayed, in bytes.
+    pub lag_bytes: Option<u64>,
+    /// Age of the host's data, in microseconds.
+    pub lag_us: Option<u64>,
+    /// Weight for reads.
+    pub weight: u32,
+    /// Availability zone; empty if none is configured.
+    pub az: String,
+    /// Open server connections of all pools.
+    pub servers: u64,
+    /// Duration of the last answered probe, in microseconds.
+    pub probe_us: Option<u64>,
+    /// Last error of a probe; empty if there was none.
+    pub last_error: String,
+    /// Requests sent to the host.
+    pub counters: HostCounters,
+}
+
 /// Counters of one database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -405,6 +445,12 @@ pub struct Snapshot {
     pub peers: BTreeMap<u32, PeerRow>,
     /// Cache of the resolver. Filled in by the collector.
     pub hosts: Vec<HostRow>,
+    /// Counts of routers, by the entry in `[databases]` and the number of the host.
+    pub routed: BTreeMap<(String, u32), HostCounters>,
+    /// Statements and their routes.
+    pub routes: BTreeMap<RouteKey, RouteCounts>,
+    /// Hosts of databases that have several. Filled in by the collector.
+    pub database_hosts: Vec<DatabaseHostRow>,
     /// Memory by kind of object.
     pub memory: BTreeMap<&'static str, MemoryRow>,
 }
@@ -457,6 +503,13 @@ impl Snapshot {
             mine.waiting += theirs.waiting;
         }
         self.hosts.extend(other.hosts);
+        for (route, counts) in other.routes {
+            *self.routes.entry(route).or_default() += counts;
+        }
+        for (host, counters) in other.routed {
+            *self.routed.entry(host).or_default() += counters;
+        }
+        self.database_hosts.extend(other.database_hosts);
         for (kind, theirs) in other.memory {
             let mine = self.memory.entry(kind).or_default();
             mine.size = theirs.size;

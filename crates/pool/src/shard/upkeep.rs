@@ -35,14 +35,19 @@ impl Shard {
     /// command.
     #[must_use]
     pub fn next_tick(&self) -> Option<Moment> {
-        let moments = [
-            self.next_for_waiters(),
-            self.next_to_grow(),
-            self.next_unused().map(|(end, _)| end),
-            (self.next_expiry != Moment::NEVER).then_some(self.next_expiry),
-            self.wants_fill().then_some(self.min_at),
-        ];
-        moments.into_iter().flatten().min()
+        let mut next = self.next_expiry;
+        // Asked twice a transaction, mostly with an empty queue.
+        if !self.queue.is_empty() {
+            let moments = [self.next_for_waiters(), self.next_to_grow()];
+            next = moments.into_iter().flatten().fold(next, Moment::min);
+        }
+        if let Some((end, _)) = self.next_unused() {
+            next = next.min(end);
+        }
+        if self.wants_fill() {
+            next = next.min(self.min_at);
+        }
+        (next != Moment::NEVER).then_some(next)
     }
 
     /// Sets the number of connected clients of this pool on this lane. Call it whenever that changes.

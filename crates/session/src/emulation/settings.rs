@@ -301,6 +301,16 @@ impl Reported {
     }
 }
 
+/// Reported parameters that belong to the host of a server.
+const HOST_FACTS: [&str; 2] = ["in_hot_standby", "server_version"];
+
+/// True if the value of this reported parameter belongs to the host of a server.
+pub fn is_host_fact(name: &str) -> bool {
+    HOST_FACTS
+        .iter()
+        .any(|fact| fact.eq_ignore_ascii_case(name))
+}
+
 /// True if a client can set this reported parameter, false if it is a fact about the server.
 pub fn is_settable(name: &str) -> bool {
     !FACTS.iter().any(|fact| fact.eq_ignore_ascii_case(name))

@@ -175,6 +175,8 @@ pub struct Client {
     /// True if the client's statements have our names on servers. The first statement decides; reloads do not change
     /// it.
     pub(crate) maps_names: Option<bool>,
+    /// True if Weir reads the settings `weir.*` of this session.
+    pub(crate) checks_own_settings: bool,
     /// Set once SQL text uses the client's statements too: its server then has them under the client's names.
     pub(crate) own_names: Option<Box<OwnNames>>,
     pub(crate) reported: Arc<Reported>,
@@ -198,6 +200,8 @@ pub struct Client {
     pub(crate) rarities: Rarities<ClientRarity>,
     /// True if the client's next request needs a server that no other client has used.
     pub(crate) wants_new: bool,
+    /// True if the next lease begins with a block that the client has begun on another server.
+    pub(crate) reopens: bool,
     /// The client's other use of sequences.
     pub(crate) sequences: sequences::Use,
     /// Number of leases so far.
@@ -255,6 +259,11 @@ impl Client {
     #[inline]
     pub fn is_on_trial(&self) -> bool {
         self.sequences.is_on_trial()
+    }
+
+    /// True if the client keeps its server for a trial, and for no other use of sequences.
+    pub fn is_only_on_trial(&self) -> bool {
+        self.is_on_trial() && !self.rarities.has(ClientRarity::UsesSequences)
     }
 
     /// Ends the trial: the pooler does not wait for that request.
@@ -401,6 +410,11 @@ impl Client {
         if is_roomy(self.names.capacity(), self.names.len()) {
             self.names.shrink_to_fit();
         }
+    }
+
+    /// Number of bytes still to come of a message that is handled while it arrives.
+    pub fn owed_bytes(&self) -> usize {
+        usize::try_from(self.owed).unwrap_or(usize::MAX)
     }
 
     /// True if the server has received the beginning but not the end of a message of this client.

@@ -11,6 +11,7 @@ use weir_sql::Reasons;
 
 use crate::client::{Parsed, key};
 use crate::inserted::Inserted;
+use crate::own_settings::WrongSetting;
 use crate::statement::{Statement, is_roomy};
 
 /// Kind of request that owes a reply (or, for [`Kind::CopyEnd`], ends one).
@@ -44,6 +45,9 @@ pub enum Duty {
     /// Fence: a request of ours prepares the session for the client's next messages, sent in the same write. The reply
     /// is dropped. If the request fails, PostgreSQL skips the client's messages too.
     Fence,
+    /// Guard: like a fence, but the request finds out if the server is fresh enough for the client's batch, which runs on
+    /// another server if not.
+    Guard,
     /// Forward: the client is waiting for the reply.
     Forward,
     /// Learn: Weir asked for the state of the session and reads the reply.
@@ -52,6 +56,13 @@ pub enum Duty {
     Swallow,
     /// Try: Weir asked on behalf of the client. The reply is dropped, and a failure is ignored.
     Try,
+}
+
+impl Duty {
+    /// True for a request of ours that precedes the client's messages in the same write.
+    pub fn is_fence(self) -> bool {
+        matches!(self, Self::Fence | Self::Guard)
+    }
 }
 
 /// Change of the client's names that must be undone if the server skips the request.
@@ -70,8 +81,17 @@ pub(crate) enum Undo {
     /// A Parse gives the server this statement under the client's own name. `true` if the statement had a name of ours
     /// so far.
     Owned(Arc<[u8]>, Arc<Statement>, bool),
-    /// A statement that must fail was sent in place of the client's, for these reasons. Nothing to undo.
-    Refused(Reasons),
+    /// A statement that must fail was sent in place of the client's. Nothing to undo.
+    Refused(Refusal),
+}
+
+/// Reason for which a statement is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The statement gives a setting of Weir a wrong value.
+    Setting(Box<WrongSetting>),
+    /// The statement would leave session state, for these reasons.
+    State(Reasons),
 }
 
 impl Undo {
@@ -309,7 +329,7 @@ impl Queue {
     pub fn is_plain(&self) -> bool {
         let heavy = |entry: &Expected| match entry.kind {
             Kind::Query => entry.duty == Duty::Forward,
-            Kind::Execute | Kind::FunctionCall | Kind::Sync => entry.duty != Duty::Fence,
+            Kind::Execute | Kind::FunctionCall | Kind::Sync => !entry.duty.is_fence(),
             Kind::Bind | Kind::Close | Kind::CopyEnd | Kind::Describe | Kind::Parse => false,
         };
         self.copy == CopyState::None && !self.skipping && !self.entries.iter().any(heavy)
@@ -420,7 +440,7 @@ impl Queue {
     /// True if nothing follows a fence.
     pub fn ends_with_fence(&self) -> bool {
         let last = self.entries.back();
-        last.is_some_and(|last| last.duty == Duty::Fence && last.kind != Kind::Sync)
+        last.is_some_and(|last| last.duty.is_fence() && last.kind != Kind::Sync)
     }
 
     /// Returns the required request, if it is in front.
@@ -431,7 +451,7 @@ impl Queue {
     fn arrives(&mut self, entry: &Expected) {
         self.naming += usize::from(entry.names());
         self.required += usize::from(entry.required.is_some());
-        self.fences += usize::from(entry.duty == Duty::Fence);
+        self.fences += usize::from(entry.duty.is_fence());
         let undo = entry.undo.as_deref();
         self.removing += usize::from(undo.is_some_and(Undo::takes_away));
         if entry.kind == Kind::Sync || undo.is_some_and(Undo::may_fail_alone) {
@@ -449,7 +469,7 @@ impl Queue {
         let takes_away = entry.undo.as_deref().is_some_and(Undo::takes_away);
         self.removing -= usize::from(takes_away);
         self.required -= usize::from(entry.required.is_some());
-        self.fences -= usize::from(entry.duty == Duty::Fence);
+        self.fences -= usize::from(entry.duty.is_fence());
     }
 
     /// True if the last request in flight about this name is a Parse that gives it this statement, and no request in

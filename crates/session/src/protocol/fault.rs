@@ -12,6 +12,7 @@ use weir_wire::options::OptionsError;
 use weir_wire::sqlstate::SqlState;
 use weir_wire::startup::StartupError;
 
+use crate::own_settings::WrongSetting;
 use crate::relay::ClientFault;
 
 /// SQLSTATE of `transaction_timeout`, which came with PostgreSQL 17, after the release that the table of codes was made
@@ -97,6 +98,8 @@ pub enum Fault {
     Misconfigured(String),
     /// The database does not exist; its name.
     NoDatabase(String),
+    /// No host of the database can run the transaction; reason.
+    NoHost(String),
     /// The system provides no random bytes.
     NoRandom,
     /// The user asked for the console and is neither in `admin_users` nor in `stats_users`.
@@ -153,6 +156,8 @@ pub enum Fault {
     TlsRequired,
     /// A setting of the client's cannot be sent to a server; reason.
     Unsayable(String),
+    /// The statement gives a setting of Weir (`weir.*`) a wrong value.
+    WrongSetting(WrongSetting),
     /// Bytes followed a request for encryption ("SSL", "GSSAPI encryption") in clear text.
     UnencryptedData(&'static str),
 }
@@ -193,6 +198,7 @@ impl Fault {
             | Self::UnencryptedData(_) => SqlState::PROTOCOL_VIOLATION,
             Self::DatabaseDisabled(_) => SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::NoDatabase(_) => SqlState::INVALID_CATALOG_NAME,
+            Self::NoHost(_) => SqlState::CANNOT_CONNECT_NOW,
             Self::NoRandom => SqlState::SYSTEM_ERROR,
             Self::NotAllowed => SqlState::INSUFFICIENT_PRIVILEGE,
             Self::Options(_) => SqlState::SYNTAX_ERROR,
@@ -212,10 +218,12 @@ impl Fault {
             Self::Startup(_) => SqlState::PROTOCOL_VIOLATION,
             Self::TransactionTimeout => TRANSACTION_TIMEOUT,
             Self::Unsayable(_) => SqlState::INVALID_PARAMETER_VALUE,
+            Self::WrongSetting(wrong) => wrong.code(),
         }
     }
 
     /// Returns the message text.
+    #[expect(clippy::too_many_lines, reason = "a flat table, one row per error")]
     pub fn text(&self) -> Cow<'static, str> {
         match self {
             Self::AdminShutdown => "admin forced disconnect".into(),
@@ -236,6 +244,7 @@ impl Fault {
             Self::Misconfigured(text) => text.clone().into(),
             Self::NoAuthenticationMethod => "no authentication method is found".into(),
             Self::NoDatabase(name) => format!("no such database: {name}").into(),
+            Self::NoHost(why) => format!("no host of the database can run this transaction: {why}").into(),
             Self::NoRandom => "the operating system provides no random bytes".into(),
             Self::NotAllowed => "not allowed".into(),
             Self::NoUser => "no username supplied".into(),
@@ -283,6 +292,7 @@ impl Fault {
             Self::TransactionTimeout => "transaction timeout".into(),
             Self::TlsRequired => "SSL required".into(),
             Self::Unsayable(why) => format!("setting of this client cannot be sent to a server: {why}").into(),
+            Self::WrongSetting(wrong) => wrong.to_string().into(),
             Self::UnencryptedData(kind) => {
                 format!("received unencrypted data after {kind} request").into()
             }
@@ -301,7 +311,11 @@ impl Fault {
     pub fn is_fatal(&self) -> bool {
         !matches!(
             self,
-            Self::Cancelled | Self::SequenceRefused | Self::StateRefused(_) | Self::TooManyChannels
+            Self::Cancelled
+                | Self::SequenceRefused
+                | Self::StateRefused(_)
+                | Self::TooManyChannels
+                | Self::WrongSetting(_)
         )
     }
 

@@ -16,22 +16,32 @@ use crate::statement::{Proven, Registry};
 
 mod alone;
 mod batch;
+mod destination;
 mod failure;
 mod fencing;
+mod first_text;
 mod fresh;
+mod guard;
 mod idle;
 mod learning;
+mod net;
 mod reply;
 pub(crate) mod request;
 mod shape;
+mod texts;
 
 pub use alone::Lobby;
-pub use batch::{Batch, End, First};
+pub use batch::{Batch, End, Extent, First};
+pub use destination::{Block, Destination, destination, destination_with_step};
+pub use first_text::first_text;
 pub use fresh::wants_new;
+pub(crate) use guard::Guard;
 pub use idle::{Idle, Next, idle, says_goodbye};
+pub(crate) use net::Net;
 pub(crate) use reply::definitions::Definitions;
 pub use reply::{Replied, ServerFault, replies};
 pub use request::{StatementCounts, Taken, begin, begin_in_front, requests};
+pub use texts::{any_text, give_setting_now};
 
 /// Length in bytes above which a message is passed on while it arrives; shorter messages wait until they are complete.
 pub const STREAM_MIN: usize = 32 * 1024;

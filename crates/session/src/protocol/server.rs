@@ -16,7 +16,7 @@ use weir_wire::sqlstate::SqlState;
 use crate::client::{Client, Parsed};
 use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Required, Undo, UnnamedEffect};
 use crate::rarities::{Rarities, ServerRarity};
-use crate::relay::Definitions;
+use crate::relay::{Definitions, Guard, Net};
 use crate::repeat::Repeat;
 use crate::settings::{Reported, Settings};
 use crate::state::{Answer, Question};
@@ -28,7 +28,7 @@ mod rest;
 mod states;
 
 pub use rest::Unfit;
-pub(crate) use states::{Discard, Future, Incoming, Progress, Sent, SequenceValues};
+pub(crate) use states::{Discard, Future, HostFacts, Incoming, Progress, Sent, SequenceValues};
 
 /// Maximum number of error codes that wait to be counted; the caller takes them after each receive.
 pub const ERRORS_MAX: usize = 64;
@@ -109,6 +109,12 @@ pub struct Server {
     pub(crate) errors: Vec<Option<SqlState>>,
     /// Batch in progress.
     pub(crate) repeat: Repeat,
+    /// Net below that batch, if the server is a replica.
+    pub(crate) net: Net,
+    /// Guard of that batch, if a replica may be too old for it.
+    pub(crate) guard: Option<Box<Guard>>,
+    /// Treatment of reported values that belong to the host.
+    pub(crate) host_facts: HostFacts,
     /// Required requests that the server has interrupted and that must be sent again, in order.
     pub(crate) interrupted: Vec<(Duty, Box<Required>)>,
     /// Statements of the fence in flight ([`Duty::Fence`]), as one text.
@@ -190,6 +196,9 @@ impl Server {
             sequences: SequenceValues::Own,
             errors: Vec::new(),
             repeat: Repeat::default(),
+            net: Net::default(),
+            guard: None,
+            host_facts: HostFacts::default(),
             interrupted: Vec::new(),
             fence: None,
             broken_fence: None,
@@ -311,31 +320,43 @@ impl Server {
         out: &mut Vec<u8>,
     ) -> Result<(), encode::EncodeError> {
         let all = statements.iter().map(String::as_str);
-        for sql in std::iter::once("BEGIN").chain(all).chain(["COMMIT"]) {
+        let all = std::iter::once("BEGIN").chain(all).chain(["COMMIT"]);
+        self.put_in_front(all, Duty::Fence, out)?;
+        self.fence = Some(statements.join(";").into_boxed_str());
+        Ok(())
+    }
+
+    /// Sends statements of ours in front of the client's next batch or query, without a Sync.
+    pub(crate) fn put_in_front<'s>(
+        &mut self,
+        statements: impl Iterator<Item = &'s str>,
+        duty: Duty,
+        out: &mut Vec<u8>,
+    ) -> Result<(), encode::EncodeError> {
+        for sql in statements {
             encode::parse(out, b"", sql.as_bytes(), &[0, 0])?;
             encode::bind_head(out, b"", b"", NO_PARAMETERS.len())?;
             out.extend_from_slice(&NO_PARAMETERS);
             encode::execute(out, b"", 0)?;
             for kind in [Kind::Parse, Kind::Bind, Kind::Execute] {
-                self.expect_fence(kind);
+                self.expect_in_front(kind, duty);
             }
         }
         encode::close(out, frontend::Kind::Statement, b"")?;
-        self.expect_fence(Kind::Close);
+        self.expect_in_front(Kind::Close, duty);
         self.unnamed = unnamed::NONE;
         self.sent.add();
-        self.fence = Some(statements.join(";").into_boxed_str());
         Ok(())
     }
 
-    fn expect_fence(&mut self, kind: Kind) {
+    fn expect_in_front(&mut self, kind: Kind, duty: Duty) {
         let defines = matches!(kind, Kind::Parse | Kind::Close);
         let effect = UnnamedEffect {
             serial: unnamed::NONE,
             of_client: false,
             of_server: true,
         };
-        let entry = Expected::new(kind, Duty::Fence).with_unnamed(defines.then_some(effect));
+        let entry = Expected::new(kind, duty).with_unnamed(defines.then_some(effect));
         self.queue.expect(entry);
     }
 
@@ -496,17 +517,26 @@ impl Server {
         is_done && self.queue.is_quiet() && !self.has_to_repeat()
     }
 
+    /// True if the server has got the beginning of a batch, and not its end.
+    pub fn is_in_batch(&self) -> bool {
+        self.sent == Sent::OpenBatch
+    }
+
     /// True if a batch or a request of ours must be sent again: [`crate::relay::requests`] must be called, even without
     /// input.
     #[inline]
     pub fn has_to_repeat(&self) -> bool {
-        self.repeat.is_due() || !self.interrupted.is_empty() || self.queue.is_in_doubt()
+        self.repeat.is_due()
+            || !self.interrupted.is_empty()
+            || self.broken_fence.is_some()
+            || self.queue.is_in_doubt()
     }
 
     /// True if nothing of the client's may be sent before an answer to a request of ours.
     #[inline]
     pub fn awaits_required(&self) -> bool {
-        let is_interrupted = !self.interrupted.is_empty() && !self.queue.is_skipping();
+        let is_broken = !self.interrupted.is_empty() || self.broken_fence.is_some();
+        let is_interrupted = is_broken && !self.queue.is_skipping();
         self.queue.awaits_required() || self.queue.is_fence_followed() || is_interrupted
     }
 

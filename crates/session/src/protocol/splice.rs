@@ -55,6 +55,13 @@ impl<'a> Splice<'a> {
         self.buffer
     }
 
+    /// Leaves out everything kept or inserted so far.
+    pub fn discard(&mut self) {
+        (self.start, self.end) = (0, 0);
+        self.buffer.clear();
+        self.copied = false;
+    }
+
     /// True if nothing was kept or inserted.
     pub fn is_empty(&self) -> bool {
         if self.copied {

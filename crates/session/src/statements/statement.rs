@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use weir_sql::{Effects, Judge};
+use weir_sql::{Access, Effects, Judge};
 use weir_wire::encode;
 
 use crate::sql::{self, Deallocated};
@@ -84,6 +84,8 @@ pub struct Statement {
     /// Effects of running the statement, with the generation of the catalogue they were judged by; set when it is first
     /// bound.
     effects: OnceLock<(u64, Option<Arc<Effects>>)>,
+    /// Hosts on which the statement may run, with the version of the judge's knowledge; set when that is first asked.
+    access: OnceLock<(u64, Arc<Access>)>,
 }
 
 impl Statement {
@@ -114,6 +116,20 @@ impl Statement {
         }
     }
 
+    /// Returns where the statement may run, by the judge's present knowledge.
+    pub(crate) fn access(&self, judge: &mut Judge) -> Arc<Access> {
+        let version = judge.access_version();
+        let (known, access) = self
+            .access
+            .get_or_init(|| (version, judge.access(self.text())));
+        if *known == version {
+            Arc::clone(access)
+        } else {
+            // The judge caches its verdicts.
+            judge.access(self.text())
+        }
+    }
+
     fn new(id: u64, body: &[u8], context: Option<Arc<Context>>) -> Self {
         let text = body.split(|byte| *byte == 0).next().unwrap_or_default();
         let returns_rows = sql::may_return_rows(text);
@@ -136,6 +152,7 @@ impl Statement {
             talks: AtomicBool::new(false),
             unnamed: AtomicU32::new(0),
             effects: OnceLock::new(),
+            access: OnceLock::new(),
         }
     }
 

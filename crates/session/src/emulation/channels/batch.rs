@@ -119,7 +119,7 @@ enum Stop {
 fn query<'i>(judge: &mut Judge, batch: &Batch<'_>, text: &[u8]) -> Result<Found<'i>, Stop> {
     let effects = judged(judge, text)?;
     Ok(Found {
-        consumed: batch.len,
+        consumed: batch.extent().len,
         requests: Request::all_of(&effects).ok_or(Stop::Nothing)?,
         before: Vec::new(),
         statement: Defined::Dropped,

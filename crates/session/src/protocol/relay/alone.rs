@@ -42,7 +42,7 @@ impl Lobby<'_> {
     /// for it.
     #[inline]
     pub(super) fn may_answer(&self, batch: &Batch<'_>) -> bool {
-        batch.only_prepares && self.rules.max_prepared > 0
+        self.rules.max_prepared > 0 && batch.extent().only_prepares
     }
 
     /// Answers the messages of such a batch, up to the Sync, an incomplete message, or a message that needs a server.

@@ -1,11 +1,11 @@
 //! Reads a client's next batch from its message headers, before a server is chosen for it.
 //!
 //! A batch is what a server answers with one ReadyForQuery: a Query, a FunctionCall, or messages of the extended
-//! protocol up to a Sync. One scan per request for a server answers all that is asked about it: whether it can be
-//! answered without a server, whether it is a LISTEN, and whether it needs a new server. The scan reads nothing of a
-//! body but the text of the first statement.
+//! protocol up to a Sync. One scan per request for a server answers most that is asked about it: whether it is a LISTEN,
+//! and whether it needs a new server. The scan reads nothing but the first message, and of its body only the text of a
+//! statement. The end of the batch is looked for only if something depends on it.
 
-use weir_wire::frame::{HEADER_LEN, Side, header};
+use weir_wire::frame::{HEADER_LEN, Side, frame, header};
 use weir_wire::frontend::{Parse, Query, tag};
 
 use super::STREAM_MIN;
@@ -15,13 +15,18 @@ use super::STREAM_MIN;
 pub struct Batch<'i> {
     /// Input that begins with the batch; other batches may follow.
     pub input: &'i [u8],
+    /// First message.
+    pub first: First<'i>,
+}
+
+/// Extent of a batch, as far as it has arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
     /// Length in bytes of the messages that have begun, up to the end of the batch. More than the input has if the last
     /// of them is incomplete.
     pub len: usize,
     /// Last message.
     pub end: End,
-    /// First message.
-    pub first: First<'i>,
     /// True if all messages before the end are Close, or Parse of a named statement.
     pub only_prepares: bool,
 }
@@ -49,45 +54,49 @@ pub enum First<'i> {
 }
 
 impl<'i> Batch<'i> {
-    /// Scans input that begins with a message.
+    /// Reads the first message of input that begins with one.
     #[inline]
     #[must_use]
     pub fn scan(input: &'i [u8]) -> Self {
-        let mut batch = Self {
-            input,
+        let first = match input.first() {
+            Some(&tag @ (tag::QUERY | tag::PARSE)) => First::read(tag, input),
+            _ => First::Other,
+        };
+        Self { input, first }
+    }
+
+    /// Reads the headers of all messages up to the end of the batch.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        let mut extent = Extent {
             len: 0,
             end: End::Open,
-            first: First::Other,
             only_prepares: true,
         };
-        while batch.len <= STREAM_MIN {
-            let rest = input.get(batch.len..).unwrap_or_default();
+        while extent.len <= STREAM_MIN {
+            let rest = self.input.get(extent.len..).unwrap_or_default();
             let Ok(Some(header)) = header(rest, Side::Frontend) else {
-                batch.only_prepares &= rest.len() < HEADER_LEN;
-                return batch;
+                extent.only_prepares &= rest.len() < HEADER_LEN;
+                return extent;
             };
-            let total = header.total_len();
-            if batch.len == 0 {
-                batch.first = First::read(header.tag, rest.get(HEADER_LEN..total));
-            }
-            batch.len += total;
+            extent.len += header.total_len();
             match header.tag {
                 tag::SYNC => {
-                    batch.end = End::Sync;
-                    return batch;
+                    extent.end = End::Sync;
+                    return extent;
                 }
                 tag::QUERY | tag::FUNCTION_CALL => {
-                    batch.only_prepares = false;
-                    batch.end = End::Call;
-                    return batch;
+                    extent.only_prepares = false;
+                    extent.end = End::Call;
+                    return extent;
                 }
                 tag::CLOSE => {}
                 tag::PARSE if rest.get(HEADER_LEN) != Some(&0) => {}
-                _ => batch.only_prepares = false,
+                _ => extent.only_prepares = false,
             }
         }
-        batch.only_prepares = false;
-        batch
+        extent.only_prepares = false;
+        extent
     }
 
     /// Returns the text of the first statement if the first message is a complete Query or Parse.
@@ -103,11 +112,13 @@ impl<'i> Batch<'i> {
 
 impl<'i> First<'i> {
     #[inline]
-    fn read(tag: u8, body: Option<&'i [u8]>) -> Self {
-        let read = match (tag, body) {
-            (tag::QUERY, Some(body)) => Query::parse(body).ok().map(|query| Self::Query(query.sql)),
-            (tag::PARSE, Some(body)) => Parse::parse(body).ok().map(|parse| Self::Parse(parse.sql)),
-            _ => None,
+    fn read(tag: u8, input: &'i [u8]) -> Self {
+        let Ok(Some(message)) = frame(input, Side::Frontend) else {
+            return Self::Other;
+        };
+        let read = match tag {
+            tag::QUERY => (Query::parse(message.body).ok()).map(|query| Self::Query(query.sql)),
+            _ => (Parse::parse(message.body).ok()).map(|parse| Self::Parse(parse.sql)),
         };
         read.unwrap_or(Self::Other)
     }
@@ -119,36 +130,55 @@ mod tests {
 
     use super::*;
 
+    fn scan(input: &[u8]) -> (Batch<'_>, Extent) {
+        let batch = Batch::scan(input);
+        (batch, batch.extent())
+    }
+
+    #[test]
+    fn only_a_complete_first_message_is_read() {
+        let query = say().query("select 1");
+        let parse = say().parse("s", "select 2").sync();
+        let bind = say().run("s").query("select 3");
+        assert_eq!(Batch::scan(&query).first, First::Query(b"select 1"));
+        assert_eq!(Batch::scan(&parse).first, First::Parse(b"select 2"));
+        assert_eq!(Batch::scan(&bind).first, First::Other);
+        for cut in 0..query.len() {
+            let batch = Batch::scan(query.get(..cut).unwrap());
+            assert_eq!(batch.first, First::Other, "at {cut}");
+        }
+    }
+
     #[test]
     fn a_query_is_a_batch_of_its_own() {
         let (one, two) = (say().query("select 1"), say().query("select 1").sync());
-        let batch = Batch::scan(&two);
-        assert_eq!((batch.len, batch.end), (one.len(), End::Call));
+        let (batch, extent) = scan(&two);
+        assert_eq!((extent.len, extent.end), (one.len(), End::Call));
         assert_eq!(batch.first, First::Query(b"select 1"));
-        assert!(!batch.only_prepares);
+        assert!(!extent.only_prepares);
     }
 
     #[test]
     fn messages_of_the_extended_protocol_end_with_their_sync() {
         let one = || say().parse("s", "select 1").run("s").sync();
         let two = one().query("select 2");
-        let batch = Batch::scan(&two);
-        assert_eq!((batch.len, batch.end), (one().len(), End::Sync));
+        let (batch, extent) = scan(&two);
+        assert_eq!((extent.len, extent.end), (one().len(), End::Sync));
         assert_eq!(batch.text(), Some(b"select 1".as_slice()));
-        assert!(!batch.only_prepares);
+        assert!(!extent.only_prepares);
     }
 
     #[test]
     fn a_query_without_a_sync_before_it_ends_the_batch_too() {
         let input = say().run("s").query("select 1").sync();
-        let batch = Batch::scan(&input);
-        assert_eq!((batch.len + 5, batch.end), (input.len(), End::Call));
+        let (batch, extent) = scan(&input);
+        assert_eq!((extent.len + 5, extent.end), (input.len(), End::Call));
         assert_eq!(batch.text(), None);
     }
 
     #[test]
     fn named_statements_are_only_prepared_and_unnamed_ones_are_about_to_run() {
-        let only_prepares = |input: &[u8]| Batch::scan(input).only_prepares;
+        let only_prepares = |input: &[u8]| scan(input).1.only_prepares;
         let named = || say().parse("s", "select 1").close_statement("t");
         assert!(only_prepares(&named()));
         assert!(only_prepares(&named().sync()));
@@ -162,11 +192,11 @@ mod tests {
     fn whatever_part_has_arrived_is_scanned_without_a_wrong_end() {
         let whole = say().parse("s", "select 1").run("s").sync();
         for cut in 0..whole.len() {
-            let batch = Batch::scan(whole.get(..cut).unwrap());
+            let (_, extent) = scan(whole.get(..cut).unwrap());
             // Five bytes tell a Sync.
             let is_known = cut == whole.len();
-            assert_eq!(batch.end == End::Sync, is_known, "at {cut}");
-            assert!(batch.len <= whole.len(), "at {cut}");
+            assert_eq!(extent.end == End::Sync, is_known, "at {cut}");
+            assert!(extent.len <= whole.len(), "at {cut}");
         }
     }
 
@@ -175,12 +205,12 @@ mod tests {
         let mut input = say().parse("s", "select 1").to_vec();
         let len = input.len();
         input.extend_from_slice(b"\xff\0\0\0\x04");
-        let batch = Batch::scan(&input);
-        assert_eq!((batch.len, batch.end), (len, End::Open));
-        assert!(!batch.only_prepares);
+        let (_, extent) = scan(&input);
+        assert_eq!((extent.len, extent.end), (len, End::Open));
+        assert!(!extent.only_prepares);
         let text = "x".repeat(STREAM_MIN);
         let batch = say().parse("s", &text).sync();
-        let batch = Batch::scan(&batch);
-        assert_eq!((batch.end, batch.only_prepares), (End::Open, false));
+        let (_, extent) = scan(&batch);
+        assert_eq!((extent.end, extent.only_prepares), (End::Open, false));
     }
 }

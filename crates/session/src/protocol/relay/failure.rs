@@ -59,7 +59,7 @@ pub(super) fn learn(server: &mut Server, failed: &Expected, body: &[u8]) {
 }
 
 /// True for `cached plan must not change result type`.
-fn is_outdated(body: &[u8]) -> bool {
+pub(super) fn is_outdated(body: &[u8]) -> bool {
     let field = |wanted| backend::ErrorFields::parse(body).ok()?.get(wanted);
     field(b'C') == Some(SqlState::FEATURE_NOT_SUPPORTED.as_str().as_bytes())
         && field(b'R') == Some(REVALIDATE)

@@ -48,12 +48,10 @@ impl Work<'_, '_> {
     /// True if the error is forwarded to the client: at least one of the skipped requests (last first) is its own.
     /// Requests made on its behalf do not count behind a fence, since they are sent again.
     pub(super) fn is_for_client(skipped: &[Expected]) -> bool {
-        let is_fence = skipped
-            .last()
-            .is_some_and(|first| first.duty == Duty::Fence);
+        let is_fence = skipped.last().is_some_and(|first| first.duty.is_fence());
         skipped.iter().any(|entry| match entry.duty {
             Duty::Answer | Duty::Forward => true,
-            Duty::Fence | Duty::Swallow => false,
+            Duty::Fence | Duty::Guard | Duty::Swallow => false,
             Duty::Learn | Duty::Try => !is_fence,
         })
     }
@@ -65,6 +63,12 @@ impl Work<'_, '_> {
         skipped: &mut [Expected],
         body: &[u8],
     ) -> Result<(), ServerFault> {
+        if skipped
+            .last()
+            .is_some_and(|first| first.duty == Duty::Guard)
+        {
+            return self.break_guard(skipped, body);
+        }
         let server = &mut *self.server;
         let sql = server.fence.take();
         let (Some(sql), true, false) = (sql, is_interrupt(body), server.is_tolerant()) else {
@@ -83,19 +87,52 @@ impl Work<'_, '_> {
                 server.interrupted.push((entry.duty, required));
             }
         }
+        let sync = self.missing_sync(skipped);
+        self.end_fence(sync);
+        Ok(())
+    }
+
+    /// Handles the failure of a guard: the client's batch runs on another server. If the guard was interrupted, the client
+    /// gets that error as for its own request.
+    fn break_guard(&mut self, skipped: &[Expected], body: &[u8]) -> Result<(), ServerFault> {
+        let sync = self.missing_sync(skipped);
+        // The comparison for the client's next message is asked for again, or not needed here.
+        self.server.comparison = None;
+        if skipped.iter().any(|entry| entry.required.is_some()) {
+            return Err(ServerFault::Refused(body.into()));
+        }
+        if is_interrupt(body) {
+            self.comes_again();
+            self.end_fence(sync);
+        } else if self.refuse_by_guard() {
+            if sync.is_some() {
+                self.end_fence(Some(Duty::Swallow));
+            }
+        } else {
+            return Err(ServerFault::Refused(body.into()));
+        }
+        Ok(())
+    }
+
+    /// Returns the duty of the Sync that ends what a failed fence makes PostgreSQL skip (last request first). None if the
+    /// client sends that Sync.
+    fn missing_sync(&self, skipped: &[Expected]) -> Option<Duty> {
         let of_client = |entry: &&Expected| matches!(entry.duty, Duty::Answer | Duty::Forward);
         let mut theirs = skipped.iter().filter(of_client);
         let is_query = |entry: &Expected| matches!(entry.kind, Kind::FunctionCall | Kind::Query);
         // A batch of the client's ends with its own Sync.
-        let sync = match theirs.clone().next() {
-            _ if !server.queue.is_skipping() => None,
+        match theirs.clone().next() {
+            _ if !self.server.queue.is_skipping() => None,
             None => Some(Duty::Swallow),
             Some(_) if theirs.any(is_query) => Some(Duty::Forward),
             Some(_) => None,
-        };
-        server.broken_fence = Some(sync);
-        server.rarities.insert(ServerRarity::BrokenFence);
-        Ok(())
+        }
+    }
+
+    /// Makes the transaction of a failed fence end, behind this Sync of ours if one is missing.
+    fn end_fence(&mut self, sync: Option<Duty>) {
+        self.server.broken_fence = Some(sync);
+        self.server.rarities.insert(ServerRarity::BrokenFence);
     }
 }
 

@@ -11,8 +11,9 @@ use weir_wire::sqlstate::SqlState;
 use super::request::tell;
 use super::{STREAM_MIN, failure, fencing, is_too_long, learning, shape};
 use crate::client::Client;
-use crate::expected::{CopyState, Duty, Expected, Kind, Undo};
+use crate::expected::{CopyState, Duty, Expected, Kind, Refusal, Undo};
 use crate::fault::Fault;
+use crate::own_settings::WrongSetting;
 use crate::rarities::ServerRarity;
 use crate::sequences;
 use crate::server::{ERRORS_MAX, Future, Incoming, Sent, Server};
@@ -41,6 +42,14 @@ pub struct Replied {
     pub errors: u32,
     /// True if a transaction ended that changed roles, or defaults for new sessions.
     pub altered_roles: bool,
+    /// True if a transaction ended that created, altered or dropped objects.
+    pub altered_objects: bool,
+    /// True if a standby has refused the batch over the net ([`Server::arm_net`]). The client has nothing of the reply.
+    pub is_refused: bool,
+    /// True if the standby will refuse the batch's text again.
+    pub is_refused_by_text: bool,
+    /// True if a standby has refused a write after a part of the reply had gone to the client.
+    pub was_refused_late: bool,
 }
 
 /// Reason for which a server connection can no longer be used.
@@ -87,7 +96,11 @@ pub fn replies(
         to_client,
         replied: Replied::default(),
     };
+    let told = work.told_before();
     let result = work.all(input);
+    if let Some(told) = told {
+        work.settle_net(told);
+    }
     let replied = work.replied;
     if result.is_err() {
         // The recipient of the rest is unknown, so the server must never become free again.
@@ -120,7 +133,7 @@ pub(super) struct Work<'w, 's> {
     pub(super) client: &'w mut Client,
     pub(super) server: &'w mut Server,
     pub(super) to_client: &'w mut Splice<'s>,
-    replied: Replied,
+    pub(super) replied: Replied,
 }
 
 impl Work<'_, '_> {
@@ -274,7 +287,7 @@ impl Work<'_, '_> {
     }
 
     #[inline]
-    fn duty(&self) -> Option<(Kind, Duty)> {
+    pub(super) fn duty(&self) -> Option<(Kind, Duty)> {
         self.server
             .queue
             .front()
@@ -596,7 +609,7 @@ impl Work<'_, '_> {
 
     fn asynchronous(&self) -> Verdict {
         match self.duty() {
-            Some((_, Duty::Fence)) => Verdict::Drop,
+            Some((_, duty)) if duty.is_fence() => Verdict::Drop,
             Some((Kind::Query, duty)) if duty != Duty::Forward => Verdict::Drop,
             _ => Verdict::Keep,
         }
@@ -620,16 +633,19 @@ impl Work<'_, '_> {
     /// Replaces the error of a statement that was sent in place of a refused one by Weir's own. Any other error (the
     /// transaction had failed before) is passed on.
     fn refusal(&self, body: &[u8]) -> Option<Vec<u8>> {
-        let Some(Undo::Refused(reasons)) = self.server.queue.front()?.undo.as_deref() else {
+        let Some(Undo::Refused(refusal)) = self.server.queue.front()?.undo.as_deref() else {
             return None;
         };
         let code = backend::ErrorFields::parse(body).ok()?.get(b'C')?;
         if code != SqlState::INVALID_TEXT_REPRESENTATION.as_str().as_bytes() {
             return None;
         }
-        let fault = match *reasons == Reasons::of(Reason::Sequence) {
-            true => Fault::SequenceRefused,
-            false => Fault::StateRefused(*reasons),
+        let fault = match refusal {
+            Refusal::Setting(wrong) => Fault::WrongSetting(WrongSetting::clone(wrong)),
+            Refusal::State(reasons) if *reasons == Reasons::of(Reason::Sequence) => {
+                Fault::SequenceRefused
+            }
+            Refusal::State(reasons) => Fault::StateRefused(*reasons),
         };
         let mut message = Vec::new();
         fault.encode(&mut message);
@@ -637,6 +653,7 @@ impl Work<'_, '_> {
     }
 
     fn error(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
+        self.look_for_refusal(body);
         if !self.server.question.is_nothing() {
             self.server.question.widen();
         }
@@ -667,7 +684,9 @@ impl Work<'_, '_> {
     fn transaction_over(&mut self) {
         let server = &mut *self.server;
         self.replied.altered_roles |= server.rarities.take(ServerRarity::AltersRoles);
-        let is_doubtful = std::mem::take(&mut server.definitions) == Definitions::Doubtful;
+        let definitions = std::mem::take(&mut server.definitions);
+        self.replied.altered_objects |= definitions != Definitions::Kept;
+        let is_doubtful = definitions == Definitions::Doubtful;
         if is_doubtful {
             server.prepared.doubt_all();
         }
@@ -747,9 +766,7 @@ impl Work<'_, '_> {
     /// Fails if a fence failed for another reason than an interrupt.
     fn skip(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
         let mut skipped = self.server.queue.skip_to_sync();
-        let is_fence = skipped
-            .last()
-            .is_some_and(|entry| entry.duty == Duty::Fence);
+        let is_fence = skipped.last().is_some_and(|entry| entry.duty.is_fence());
         if is_fence && !self.server.is_dying() {
             self.break_fence(&mut skipped, body)?;
         }

@@ -10,7 +10,7 @@ use weir_wire::frontend::tag;
 use super::{ClientFault, Link, STREAM_MIN, is_too_long};
 use crate::client::{Client, Rest};
 use crate::expected::{Duty, Expected, Kind};
-use crate::server::{Progress, Sent, Server};
+use crate::server::{HostFacts, Progress, Sent, Server};
 use crate::splice::Splice;
 use crate::sql::Deallocated;
 
@@ -108,7 +108,9 @@ fn begin_by(
         server.sequences.stay();
     }
     server.lease = client.leases;
-    let own = client.subscriptions.as_ref().filter(|_| !is_same);
+    let may_notify = server.host_facts != HostFacts::HiddenOnStandby;
+    let own = client.subscriptions.as_ref();
+    let own = own.filter(|_| !is_same && may_notify);
     let mark = own.and_then(|own| own.mark());
     settings(client, server, (to_server, to_client), mark, has_company)
 }
@@ -125,7 +127,8 @@ fn settings(
 ) -> Result<(), encode::EncodeError> {
     let forget = server.forget_own_names();
     let mut changes = Vec::new();
-    let mut is_awaited = !has_company || forget.is_some();
+    let reopens = std::mem::take(&mut client.reopens);
+    let mut is_awaited = !has_company || forget.is_some() || reopens;
     if !Arc::ptr_eq(&client.settings, &server.settings) {
         if client.settings == server.settings {
             share(&mut client.settings, &mut server.settings);
@@ -141,11 +144,18 @@ fn settings(
     if !is_awaited && !changes.is_empty() && changes.len() <= FENCE_MAX {
         return server.put_fence(&changes, to_server.insert());
     }
-    let sql: Vec<_> = forget
+    let mut sql: Vec<_> = forget
         .map(str::to_owned)
         .into_iter()
         .chain(changes)
         .collect();
+    if reopens {
+        if !sql.is_empty() {
+            // The settings are not part of the client's block: its ROLLBACK does not undo them.
+            sql.push("COMMIT".to_owned());
+        }
+        sql.push("BEGIN ISOLATION LEVEL READ COMMITTED".to_owned());
+    }
     if !sql.is_empty() {
         // One request: the values that the server reports are passed to the client when it is done.
         return server.require(sql.join(";"), Duty::Swallow, to_server.insert());
@@ -229,6 +239,9 @@ pub fn requests(
         return Ok(work.taken(at, false));
     }
     work.discard_sequences_for_readers();
+    if work.link.server.guard.is_some() && work.link.server.owes_guard() && !input.is_empty() {
+        work.link.server.put_guard(work.to_server.insert());
+    }
     let (at, terminate) = work.all(at)?;
     if work.link.server.queue.is_fenced() {
         let stalled = work.stalled;
@@ -500,9 +513,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
             return self.stall();
         }
         if let Some(effects) = &effects
-            && let Some(reasons) = self.refusal_of(effects)
+            && let Some(refusal) = self.refusal_of(effects, text_or_part)
         {
-            self.refuse_query(reasons);
+            self.refuse_query(refusal);
             return true;
         }
         let mut insertions = None;

@@ -22,6 +22,18 @@ impl Future {
     }
 }
 
+/// Treatment of reported values that belong to the host of a server, such as `in_hot_standby`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum HostFacts {
+    /// Changes are dropped: the client's next server may be on another host.
+    Hidden,
+    /// Likewise, on a standby. No notification comes from there, and none can be sent.
+    HiddenOnStandby,
+    /// The client is told.
+    #[default]
+    Shown,
+}
+
 /// Rest of a message from the server that is handled while it arrives, by its length in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Incoming {

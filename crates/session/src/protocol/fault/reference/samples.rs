@@ -8,6 +8,7 @@ use weir_wire::startup::StartupError;
 
 use super::{Guide, Theme};
 use crate::fault::{Credential, Fault};
+use crate::own_settings::WrongSetting;
 use crate::relay::ClientFault;
 
 const LIMIT: &str = "Raise the option, or find the clients in `SHOW CLIENTS`.";
@@ -41,6 +42,11 @@ fn sample(theme: Theme, fault: Fault, when: &'static str, what_to_do: &'static s
 
 fn misconfigured(text: &str) -> Fault {
     Fault::Misconfigured(text.to_owned())
+}
+
+/// Error of an assignment that is refused.
+fn wrong_setting(name: &str, value: &str) -> Fault {
+    Fault::WrongSetting(WrongSetting::of(name, value).expect("the value is wrong"))
 }
 
 fn logins() -> Vec<Sample> {
@@ -284,6 +290,12 @@ fn servers() -> Vec<Sample> {
              error at once; meanwhile Weir tries again.",
         ),
         server(
+            Fault::NoHost("no replica takes reads".to_owned()),
+            "The database has several hosts, and none of them may run the transaction: no primary was found within `failover_hold`, or no \
+             replica qualifies and `read_fallback = error`. Only databases with `replicas` have this error.",
+            "`SHOW HOSTS` has the state of each host and the reason for it.",
+        ),
+        server(
             Fault::ServerLost,
             "The server connection was lost while it worked for this client.",
             "PostgreSQL's log has the reason. A COMMIT in flight may or may not have been executed: check before you repeat it.",
@@ -345,6 +357,23 @@ fn state() -> Vec<Sample> {
             "The statement would leave state on its server that cannot follow the client (`session_state = refuse`). The \
              session continues.",
             "Change the statement, or the policy: [session state](../guide/session-state.md).",
+        ),
+        state(
+            wrong_setting("weir.role", "…"),
+            "The statement gives a setting of Weir a value that it does not have. Databases with replicas only. The session \
+             continues.",
+            "Use one of the values: [replicas](../guide/replicas.md).",
+        ),
+        state(
+            wrong_setting("weir.…", ""),
+            "The statement sets a name that begins with `weir.` and that Weir does not know. Databases with replicas only. The \
+             session continues.",
+            "Use another prefix for settings of the application.",
+        ),
+        state(
+            wrong_setting("weir.lsn", ""),
+            "The statement sets `weir.lsn`, which Weir gives to the session. The session continues.",
+            "Set `weir.min_lsn` to read what another session has written.",
         ),
         state(
             Fault::SequenceRefused,

@@ -9,7 +9,8 @@ use super::{ServerFault, Verdict, Work};
 use crate::client::Client;
 use crate::expected::Duty;
 use crate::rarities::ServerRarity;
-use crate::settings::{Settings, is_settable};
+use crate::server::HostFacts;
+use crate::settings::{Settings, is_host_fact, is_settable};
 
 impl Work<'_, '_> {
     /// Handles a notification from the leased server. If the client is subscribed to its channel through the hub, it
@@ -44,6 +45,9 @@ impl Work<'_, '_> {
         let bad = || ServerFault::Malformed(tag::PARAMETER_STATUS);
         let status = backend::ParameterStatus::parse(body).map_err(|_| bad())?;
         let name = std::str::from_utf8(status.name).map_err(|_| bad())?;
+        if self.server.host_facts != HostFacts::Shown && is_host_fact(name) {
+            return Ok(Verdict::Drop);
+        }
         let value = String::from_utf8_lossy(status.value);
         if self.server.reported.get(name) != Some(&*value) {
             Arc::make_mut(&mut self.server.reported).set(name, &value)?;

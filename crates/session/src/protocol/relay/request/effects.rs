@@ -8,7 +8,8 @@ use weir_wire::encode;
 
 use super::{Link, Message, Work};
 use crate::client::Pin;
-use crate::expected::{Duty, Expected, Kind, Undo};
+use crate::expected::{Duty, Expected, Kind, Refusal, Undo};
+use crate::own_settings::{WrongSetting, is_own};
 use crate::rarities::{ClientRarity, ServerRarity};
 use crate::relay::{SequencePolicy, StatePolicy};
 use crate::server::Sent;
@@ -320,8 +321,19 @@ impl Work<'_, '_, '_, '_> {
 
     // --- refusing ---
 
-    /// Returns the reasons for which the pool refuses a statement with these effects, if it does.
-    pub(super) fn refusal_of(&self, effects: &Effects) -> Option<Reasons> {
+    /// Returns the reason for which a text with these effects is refused, if it is.
+    pub(super) fn refusal_of(&self, effects: &Effects, text: &[u8]) -> Option<Refusal> {
+        let sets_own = effects.asks.names.iter().any(|name| is_own(name));
+        if sets_own
+            && self.link.client.checks_own_settings
+            && let Some(wrong) = WrongSetting::in_text(text)
+        {
+            return Some(Refusal::Setting(Box::new(wrong)));
+        }
+        self.refused_state(effects).map(Refusal::State)
+    }
+
+    fn refused_state(&self, effects: &Effects) -> Option<Reasons> {
         let rules = self.link.rules;
         let refuses_values = rules.sequences == SequencePolicy::Refuse;
         match rules.state {
@@ -333,15 +345,15 @@ impl Work<'_, '_, '_, '_> {
         }
     }
 
-    pub(super) fn refuse_query(&mut self, reasons: Reasons) {
+    pub(super) fn refuse_query(&mut self, refusal: Refusal) {
         let effect = self.define_unnamed(unnamed::NONE, &[], None);
         // Cannot fail: a constant text fits.
         let _ = encode::query(self.to_server.insert(), REFUSED);
         let entry = Expected::new(Kind::Query, Duty::Forward).with_unnamed(effect);
-        self.expect(entry.with_undo(Undo::Refused(reasons)));
+        self.expect(entry.with_undo(Undo::Refused(refusal)));
     }
 
-    pub(super) fn refuse_parse(&mut self, name: &[u8], reasons: Reasons) {
+    pub(super) fn refuse_parse(&mut self, name: &[u8], refusal: Refusal) {
         // Cannot fail: the name comes from a message, and the text is a constant.
         let _ = encode::parse(self.to_server.insert(), name, REFUSED, &[0, 0]);
         let effect = if name.is_empty() {
@@ -351,7 +363,7 @@ impl Work<'_, '_, '_, '_> {
             None
         };
         let entry = Expected::new(Kind::Parse, Duty::Forward).with_unnamed(effect);
-        self.expect(entry.with_undo(Undo::Refused(reasons)));
+        self.expect(entry.with_undo(Undo::Refused(refusal)));
     }
 }
 

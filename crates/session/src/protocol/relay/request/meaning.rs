@@ -78,6 +78,7 @@ impl Work<'_, '_, '_, '_> {
         };
         let known = Arc::clone(known);
         let statement = Arc::clone(statement);
+        let parses = self.statements.server_parses;
         let statement = self.placed(&known, statement);
         let ours = if self.link.server.status() == TransactionStatus::Failed {
             // Only a statement that ends the transaction can run, and its meaning is the same everywhere.
@@ -91,6 +92,12 @@ impl Work<'_, '_, '_, '_> {
                 None => return Meaning::Open,
             }
         };
+        // True if the client's own Describe follows.
+        let is_fresh = match parsed {
+            // Only a Parse that was sent changes this.
+            Parsed::Known(_) if self.statements.server_parses == parses => false,
+            _ => matches!(self.link.client.parsed(name), Some(Parsed::Sent(_))),
+        };
         // PostgreSQL repeats a name as it was sent, not in its truncated form.
         let is_short = known.len() == name.len();
         Meaning::Ours {
@@ -98,8 +105,7 @@ impl Work<'_, '_, '_, '_> {
                 ours,
                 theirs: if is_short { known } else { name.into() },
             },
-            // The client's own Describe follows.
-            is_fresh: matches!(self.link.client.parsed(name), Some(Parsed::Sent(_))),
+            is_fresh,
         }
     }
 

@@ -89,10 +89,10 @@ impl Work<'_, '_, '_, '_> {
         let statement = self.intern(definition);
         let effects = self.effects_of(&statement);
         if let Some(effects) = &effects
-            && let Some(reasons) = self.refusal_of(effects)
+            && let Some(refusal) = self.refusal_of(effects, statement.text())
         {
             self.link.server.sent = Sent::OpenBatch;
-            self.refuse_parse(name, reasons);
+            self.refuse_parse(name, refusal);
             return true;
         }
         // Must happen here: nothing can be put in front of its Bind in the same batch.

@@ -106,9 +106,9 @@ impl Work<'_, '_, '_, '_> {
         let kept = if message.is_whole() { definition } else { &[] };
         let effects = self.effects_of_parse(message, definition);
         if let Some(effects) = &effects
-            && let Some(reasons) = self.refusal_of(effects)
+            && let Some(refusal) = self.refusal_of(effects, text.unwrap_or_default())
         {
-            self.refuse_parse(b"", reasons);
+            self.refuse_parse(b"", refusal);
             return true;
         }
         // Must happen here: nothing can be put in front of its Bind in the same batch.

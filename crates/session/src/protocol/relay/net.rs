@@ -1,0 +1,338 @@
+//! Net below a replica: a batch that a hot standby refuses runs on the primary instead.
+//!
+//! A text that seems to read may still need the primary: a STABLE function that writes, an unlogged table, an object
+//! that the standby has not replayed yet. PostgreSQL refuses it there without an effect. If the batch only reads, and
+//! none of its reply has gone to the client, the client need not see that: the caller sends the batch to the primary.
+
+use std::sync::Arc;
+
+use weir_wire::backend;
+use weir_wire::frame::{Side, header};
+use weir_wire::frontend::{Parse, tag};
+use weir_wire::sqlstate::SqlState;
+
+use super::failure;
+use super::reply::{Replied, Work};
+use crate::client::Client;
+use crate::expected::Duty;
+use crate::rarities::ServerRarity;
+use crate::server::{HostFacts, Server};
+use crate::settings::Reported;
+
+/// State of the net below the batch in progress.
+///
+/// ```text
+/// Off ──arm_net──► Armed ──refused──► Refused ──ReadyForQuery──► Off
+///  ▲                 │
+///  └──a reply goes───┘
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Net {
+    /// None of the batch's reply has gone to the client.
+    Armed,
+    /// An error goes to the client.
+    #[default]
+    Off,
+    /// The standby has refused the batch: the rest of its reply is dropped. `by_text` is true if it will refuse the text
+    /// again.
+    Refused { by_text: bool },
+}
+
+/// Errors by which a hot standby refuses what a text does, and which the primary does not give. The manual names them in
+/// 27.4 ("Hot Standby").
+const REFUSALS_BY_TEXT: [SqlState; 4] = [
+    SqlState::READ_ONLY_SQL_TRANSACTION,
+    SqlState::FEATURE_NOT_SUPPORTED,
+    SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+    SqlState::INTERNAL_ERROR,
+];
+
+/// Errors of a moment: recovery conflicts, and objects that the standby may not have replayed yet.
+const REFUSALS_OF_A_MOMENT: [SqlState; 7] = [
+    SqlState::T_R_SERIALIZATION_FAILURE,
+    SqlState::T_R_DEADLOCK_DETECTED,
+    SqlState::UNDEFINED_TABLE,
+    SqlState::UNDEFINED_COLUMN,
+    SqlState::UNDEFINED_FUNCTION,
+    SqlState::UNDEFINED_OBJECT,
+    SqlState::INVALID_SCHEMA_NAME,
+];
+
+impl Server {
+    /// Arms the net below the batch that is sent next. The batch only reads, and the caller keeps its bytes.
+    pub fn arm_net(&mut self) {
+        self.net = Net::Armed;
+    }
+
+    /// Sends the next batch without a net: its errors go to the client.
+    pub fn disarm_net(&mut self) {
+        self.net = Net::Off;
+    }
+
+    /// Hides changes of the values that belong to the host. Clients of this server may use another host next. On a
+    /// standby, leases have no mark: a NOTIFY fails there.
+    pub fn hide_host_facts(&mut self, is_standby: bool) {
+        self.host_facts = match is_standby {
+            true => HostFacts::HiddenOnStandby,
+            false => HostFacts::Hidden,
+        };
+    }
+
+    /// True if none of the reply to the batch over an armed net has gone to the client.
+    pub fn is_over_net(&self) -> bool {
+        self.net != Net::Off
+    }
+}
+
+impl Client {
+    /// Lets the client's next lease begin with a transaction block: READ COMMITTED, and otherwise as the defaults say. The
+    /// client has begun it on another server, where only reads have run.
+    pub fn reopen_block(&mut self) {
+        self.reopens = true;
+    }
+
+    /// Undoes what a batch has done to the client's statement names, so that the same batch can run on another server.
+    pub fn undo_batch(&mut self, batch: &[u8]) {
+        let mut rest = batch;
+        while let Ok(Some(header)) = header(rest, Side::Frontend) {
+            let body = rest.get(weir_wire::frame::HEADER_LEN..header.total_len());
+            if header.tag == tag::PARSE
+                && let Some(Ok(parse)) = body.map(Parse::parse)
+                && !parse.name.is_empty()
+            {
+                self.forget(parse.name);
+            }
+            rest = rest.get(header.total_len()..).unwrap_or_default();
+        }
+    }
+}
+
+impl Work<'_, '_> {
+    /// Returns the values to return to if the standby refuses the batch in these replies.
+    #[inline]
+    pub(super) fn told_before(&self) -> Option<Arc<Reported>> {
+        (self.server.net != Net::Off).then(|| Arc::clone(&self.client.reported))
+    }
+
+    /// Looks at an error over an armed net.
+    pub(super) fn look_for_refusal(&mut self, body: &[u8]) {
+        let is_ours = matches!(
+            self.duty(),
+            Some((_, Duty::Fence | Duty::Guard | Duty::Learn)) | None
+        );
+        if is_ours || self.server.host_facts != HostFacts::HiddenOnStandby {
+            return;
+        }
+        if self.server.net == Net::Armed && is_refusal(body) {
+            let by_text = has_code(body, &REFUSALS_BY_TEXT) && !failure::is_fatal(body);
+            self.server.net = Net::Refused { by_text };
+        } else {
+            self.replied.was_refused_late |= writes(body);
+        }
+    }
+
+    /// Drops the reply to a refused batch, or ends the net because a reply goes to the client.
+    #[cold]
+    pub(super) fn settle_net(&mut self, told: Arc<Reported>) {
+        match self.server.net {
+            Net::Armed if !self.to_client.is_empty() => self.server.net = Net::Off,
+            Net::Armed | Net::Off => {}
+            Net::Refused { by_text } => {
+                self.to_client.discard();
+                self.client.reported = told;
+                self.server.errors.clear();
+                self.replied = Replied::default();
+                // A block that the batch was part of has failed on the standby, and is still open there. So is the
+                // transaction of a guard, if its Sync was answered.
+                let broken = self.server.broken_fence.take();
+                if broken.flatten().is_some() || !self.server.is_quiet_and_synced() {
+                    self.server.broken_fence = broken;
+                } else {
+                    self.server.rarities.remove(ServerRarity::BrokenFence);
+                    self.server.fence = None;
+                    self.server.net = Net::Off;
+                    self.replied.is_refused = true;
+                    self.replied.is_refused_by_text = by_text;
+                }
+            }
+        }
+    }
+}
+
+/// True for the error of a statement that writes on a standby.
+fn writes(body: &[u8]) -> bool {
+    let fields = backend::ErrorFields::parse(body).ok();
+    let code = fields.and_then(|fields| fields.sqlstate());
+    code == Some(SqlState::READ_ONLY_SQL_TRANSACTION)
+}
+
+/// True for an error with one of these codes.
+fn has_code(body: &[u8], codes: &[SqlState]) -> bool {
+    let fields = backend::ErrorFields::parse(body).ok();
+    let code = fields.and_then(|fields| fields.sqlstate());
+    code.is_some_and(|code| codes.contains(&code))
+}
+
+/// True for an error behind which another host may answer the batch.
+fn is_refusal(body: &[u8]) -> bool {
+    let is_one = has_code(body, &REFUSALS_BY_TEXT) || has_code(body, &REFUSALS_OF_A_MOMENT);
+    // An outdated plan is repeated on the same server. A FATAL is followed by the end of the connection.
+    is_one && !failure::is_outdated(body) || failure::is_fatal(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_sql::{Functions, Judge};
+    use weir_testkit::say::{Say, say};
+    use weir_wire::backend::TransactionStatus;
+    use weir_wire::encode;
+
+    use super::super::{Link, Rules, SequencePolicy, StatePolicy, replies, requests};
+    use super::*;
+    use crate::splice::Splice;
+    use crate::statement::Registry;
+
+    const RULES: Rules = Rules {
+        max_prepared: 10,
+        tracks_unnamed: true,
+        prepare_unnamed: 0,
+        refuse_simple_query: false,
+        message_max: u32::MAX,
+        state: StatePolicy::Track,
+        sequences: SequencePolicy::Learn,
+    };
+
+    /// A client and a replica that got this batch over a net.
+    fn sent(batch: &Say) -> (Client, Server) {
+        let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
+        server.hide_host_facts(true);
+        server.arm_net();
+        let mut registry = Registry::new(0, 1);
+        let mut link = Link {
+            client: &mut client,
+            server: &mut server,
+            registry: &mut registry,
+            judge: &mut Judge::new(Functions::default()),
+            proven: &Arc::default(),
+            rules: RULES,
+        };
+        let (mut buffer, mut answers) = (Vec::new(), Vec::new());
+        let mut out = Splice::new(batch, &mut buffer);
+        let taken = requests(&mut link, batch, &mut out, &mut answers).unwrap();
+        assert_eq!(taken.consumed, batch.len());
+        (client, server)
+    }
+
+    fn error(severity: &str, code: &str, text: &str) -> Vec<u8> {
+        let fields = [
+            (b'S', severity.as_bytes()),
+            (b'V', severity.as_bytes()),
+            (b'C', code.as_bytes()),
+            (b'M', text.as_bytes()),
+        ];
+        let mut message = Vec::new();
+        encode::error_response(&mut message, &fields).unwrap();
+        message
+    }
+
+    fn ready() -> Vec<u8> {
+        let mut message = Vec::new();
+        encode::ready_for_query(&mut message, TransactionStatus::Idle).unwrap();
+        message
+    }
+
+    /// Passes replies on. Returns what the client gets, and the result.
+    fn hear(client: &mut Client, server: &mut Server, bytes: &[u8]) -> (Vec<u8>, Replied) {
+        let mut buffer = Vec::new();
+        let mut out = Splice::new(bytes, &mut buffer);
+        let replied = replies(client, server, bytes, &mut out).unwrap();
+        (out.finish().to_vec(), replied)
+    }
+
+    #[test]
+    fn a_refused_query_is_hidden_from_its_client() {
+        for code in [
+            "25006", "0A000", "55000", "XX000", "40001", "40P01", "42P01",
+        ] {
+            let (mut client, mut server) = sent(&say().query("select f()"));
+            let refusal = error("ERROR", code, "no");
+            let (heard, replied) = hear(&mut client, &mut server, &refusal);
+            assert_eq!((heard.len(), replied.is_refused), (0, false), "{code}");
+            let (heard, replied) = hear(&mut client, &mut server, &ready());
+            assert_eq!((heard.len(), replied.is_refused), (0, true), "{code}");
+            assert_eq!((replied.errors, replied.transactions), (0, 0), "{code}");
+            let is_of_a_moment = ["40001", "40P01", "42P01"].contains(&code);
+            assert_eq!(replied.is_refused_by_text, !is_of_a_moment, "{code}");
+            assert!(server.is_free() && !server.is_over_net());
+        }
+    }
+
+    #[test]
+    fn names_that_a_refused_batch_has_prepared_are_free_again() {
+        let batch = say().parse("s", "select f()").run("s").sync();
+        let (mut client, mut server) = sent(&batch);
+        // A Describe of ours follows the client's Parse.
+        let prepared = b"1\0\0\0\x04t\0\0\0\x06\0\0n\0\0\0\x042\0\0\0\x04".to_vec();
+        let told = [prepared, error("ERROR", "25006", "no"), ready()].concat();
+        let (heard, replied) = hear(&mut client, &mut server, &told);
+        assert_eq!((heard.len(), replied.is_refused), (0, true));
+        assert_eq!(client.statement_count(), 1);
+        client.undo_batch(&batch);
+        assert_eq!(client.statement_count(), 0);
+    }
+
+    #[test]
+    fn an_error_that_the_primary_would_repeat_goes_to_the_client() {
+        let (mut client, mut server) = sent(&say().query("select 1/0"));
+        let told = [error("ERROR", "22012", "division by zero"), ready()].concat();
+        let (heard, replied) = hear(&mut client, &mut server, &told);
+        assert_eq!((heard, replied.is_refused), (told, false));
+        assert!(!server.is_over_net());
+    }
+
+    #[test]
+    fn nothing_is_hidden_once_a_row_has_gone_to_the_client() {
+        let (mut client, mut server) = sent(&say().query("select f()"));
+        let row = b"D\0\0\0\x06\0\0".to_vec();
+        assert_eq!(hear(&mut client, &mut server, &row).0, row);
+        let told = [error("ERROR", "25006", "no"), ready()].concat();
+        let (heard, replied) = hear(&mut client, &mut server, &told);
+        assert_eq!((heard, replied.is_refused), (told, false));
+    }
+
+    #[test]
+    fn a_write_that_shows_late_is_reported_to_the_caller() {
+        let (mut client, mut server) = sent(&say().query("select f()"));
+        hear(&mut client, &mut server, b"D\0\0\0\x06\0\0");
+        let told = [error("ERROR", "25006", "no"), ready()].concat();
+        assert!(hear(&mut client, &mut server, &told).1.was_refused_late);
+    }
+
+    #[test]
+    fn the_last_word_of_a_server_over_the_net_is_hidden_and_the_batch_stays_over_it() {
+        let (mut client, mut server) = sent(&say().query("select 1"));
+        let word = error("FATAL", "57P01", "terminating connection");
+        assert_eq!(hear(&mut client, &mut server, &word).0, b"");
+        assert!(server.is_dying() && server.is_over_net());
+    }
+
+    #[test]
+    fn values_reported_with_a_refused_batch_are_told_later() {
+        let (mut client, mut server) = sent(&say().query("select f()"));
+        let mut told = Vec::new();
+        encode::parameter_status(&mut told, b"TimeZone", b"UTC").unwrap();
+        let told = [told, error("ERROR", "25006", "no"), ready()].concat();
+        assert_eq!(hear(&mut client, &mut server, &told).0, b"");
+        assert_eq!(client.reported().get("TimeZone"), None);
+    }
+
+    #[test]
+    fn a_refused_batch_of_a_block_is_hidden_while_its_block_is_open() {
+        let (mut client, mut server) = sent(&say().query("select f()"));
+        let mut told = error("ERROR", "25006", "no");
+        encode::ready_for_query(&mut told, TransactionStatus::Failed).unwrap();
+        let (heard, replied) = hear(&mut client, &mut server, &told);
+        assert_eq!((heard.len(), replied.is_refused), (0, true));
+        assert!(!server.is_free(), "its block is to be ended");
+    }
+}

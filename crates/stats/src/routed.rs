@@ -1,0 +1,54 @@
+//! Counts of a router: by host for the metrics, and by text for `SHOW ROUTES`.
+
+use std::ops::AddAssign;
+
+/// Counts of one host of a database that has several, since the process began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HostCounters {
+    /// Requests sent to the host that only read there.
+    pub reads: u64,
+    /// Requests sent to the host that may write there.
+    pub writes: u64,
+    /// Batches that did not succeed on this replica and ran on another host instead.
+    pub retries: u64,
+}
+
+impl AddAssign for HostCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.retries += other.retries;
+    }
+}
+
+/// Statement and its route: key of a row of `SHOW ROUTES`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RouteKey {
+    /// Name of the entry in `[databases]`.
+    pub database: String,
+    /// Beginning of the text, with `?` for literals.
+    pub statement: String,
+    /// `primary`, `replica`, or `refused`.
+    pub verdict: &'static str,
+    /// Reason for the verdict.
+    pub reason: String,
+}
+
+/// Counts of a row of `SHOW ROUTES`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RouteCounts {
+    /// Number of requests, too high by `error` at most.
+    pub count: u64,
+    /// Requests that may belong to other statements, because there are more statements than places.
+    pub error: u64,
+    /// Requests that a replica refused or lost, and that ran on another host.
+    pub retries: u64,
+}
+
+impl AddAssign for RouteCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.count += other.count;
+        self.error += other.error;
+        self.retries += other.retries;
+    }
+}
