@@ -11,7 +11,7 @@ use crate::show::Show;
 use crate::statement::Statement;
 use crate::token::Token;
 
-pub(crate) use self::table::COMMANDS;
+pub(crate) use self::table::{COMMANDS, EXPLAIN_ROUTE};
 
 /// A command.
 pub(crate) struct Entry {
@@ -31,6 +31,8 @@ pub(crate) enum Action {
         column: &'static str,
         value: &'static str,
     },
+    /// Question where a statement would run.
+    Explain,
     /// Command of earlier versions of PgBouncer, with the reason why it is missing.
     Gone(&'static str),
     Help,
@@ -121,6 +123,7 @@ impl Entry {
     /// The command as a user types it.
     pub(crate) fn usage(&self) -> String {
         let arguments = match &self.action {
+            Action::Explain => "[FOR DATABASE[/USER]] STATEMENT",
             Action::Ignore => "= VALUE",
             Action::Perform(Takes::Client(_)) => "ID",
             Action::Perform(Takes::Database(_)) => "DATABASE",
@@ -205,6 +208,7 @@ mod tests {
     fn whatever_changes_something_is_for_administrators() {
         for entry in COMMANDS {
             let looks = entry.name.starts_with("SHOW ") && entry.name != "SHOW FDS";
+            let looks = looks || entry.name == "EXPLAIN ROUTE";
             let looks = looks || matches!(entry.action, Action::Ignore);
             let least = if looks { Role::Stats } else { Role::Admin };
             assert_eq!(entry.role, least, "{}", entry.name);

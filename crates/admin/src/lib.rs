@@ -25,6 +25,7 @@
 
 mod answer;
 mod command;
+mod explain;
 mod metrics;
 mod reference;
 mod reply;

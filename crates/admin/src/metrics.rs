@@ -23,7 +23,6 @@ use weir_proxy::monitor::Pages;
 use weir_stats::{Counters, Histogram, PoolRow, Snapshot, Times};
 
 use self::figures::{Figures, Named};
-use self::table::METRICS;
 
 pub use self::reference::metrics_markdown;
 
@@ -170,7 +169,7 @@ fn seconds(us: u64) -> f64 {
 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        for metric in METRICS {
+        for metric in table::metrics() {
             let (name, help) = (metric.name, metric.help);
             let kind = metric.kind.family();
             let mut encoder = encoder.encode_descriptor(name, help, None, kind)?;

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use weir_proxy::console::{Order, Refusal, Role, Shutdown};
+use weir_proxy::console::{Order, Refusal, Role, RouteQuestion, Shutdown};
 use weir_wire::sqlstate::SqlState;
 
-use crate::command::{self, COMMANDS};
+use crate::command::{self, COMMANDS, EXPLAIN_ROUTE};
+use crate::explain;
 use crate::show::{Heading, Show, text};
 use crate::token::{self, tokens};
 
@@ -22,6 +23,8 @@ pub(crate) enum Statement {
     },
     /// Query without a statement.
     Empty,
+    /// Question where a statement would run.
+    Explain(RouteQuestion),
     Help,
     /// SET of a parameter that drivers set on connecting.
     Ignore,
@@ -59,6 +62,14 @@ impl From<Refusal> for Refused {
 impl Statement {
     /// Parses a query of a user with this role. Only this function decides what is permitted (hazard SEC-44).
     pub(crate) fn read(role: Role, sql: &[u8]) -> Result<Self, Refused> {
+        if let Some(arguments) = explain::behind_words(sql) {
+            let mut entries = COMMANDS.iter();
+            let entry = entries.find(|entry| entry.name == EXPLAIN_ROUTE);
+            if !entry.is_some_and(|entry| entry.allows(role)) {
+                return Err(Refused::new("admin access needed"));
+            }
+            return explain::read(arguments).map(Self::Explain);
+        }
         let tokens = match tokens(sql) {
             Ok(tokens) if tokens.is_empty() => return Ok(Self::Empty),
             Ok(tokens) => tokens,
@@ -83,6 +94,7 @@ impl Statement {
     pub(crate) fn headings(&self) -> Option<Cow<'static, [Heading]>> {
         match self {
             Self::Constant { column, .. } => Some(vec![text(column)].into()),
+            Self::Explain(_) => Some(explain::HEADINGS.into()),
             Self::Show(show) => Some(show.headings.into()),
             Self::Empty | Self::Help | Self::Ignore | Self::Perform(..) | Self::Stop(_) => None,
         }

@@ -8,13 +8,14 @@ mod extended;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use weir_proxy::console::{Conversation, Refusal, Role, Step};
+use weir_proxy::console::{Conversation, Refusal, Role, RouteAnswer, Step};
 use weir_stats::Snapshot;
 use weir_wire::encode::{self, ErrorReport, Severity};
 use weir_wire::frontend::{Query, tag};
 use weir_wire::sqlstate::SqlState;
 
 use self::extended::Extended;
+use crate::explain;
 use crate::reply::{Formats, Reply};
 use crate::shared::Shared;
 use crate::show::{Context, Heading, Row, Show};
@@ -78,6 +79,14 @@ impl Conversation for Talk {
         }
     }
 
+    fn explained(&mut self, answer: Result<RouteAnswer, Refusal>) -> Vec<u8> {
+        let Some((_, asked)) = self.due.take() else {
+            return Vec::new();
+        };
+        let table = |answer| Product::Table(explain::HEADINGS.into(), explain::rows(answer));
+        self.answer(answer.map(table).map_err(Refused::from), asked)
+    }
+
     fn gathered(&mut self, snapshot: &Snapshot) -> Vec<u8> {
         match self.due.take() {
             Some((Statement::Show(show), asked)) => {
@@ -134,6 +143,11 @@ impl Talk {
                 Product::Table(vec![crate::show::text(column)].into(), vec![row])
             }
             Statement::Empty => Product::Empty,
+            Statement::Explain(question) => {
+                let question = question.clone();
+                self.due = Some((statement, asked));
+                return Step::Explain(question);
+            }
             Statement::Help => {
                 Product::Done(Some(("Console usage", Some(usages()))), "SHOW".into())
             }

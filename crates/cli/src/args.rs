@@ -18,6 +18,7 @@ Examples:
   weir check weir.toml                    say what is wrong, or what is in force
   weir upgrade weir.toml                  replace a running one, without losing a client
   weir convert pgbouncer.ini -o weir.toml write the same configuration as weir.toml
+  weir route explain queries.sql          say where each statement would run, and why
   weir hba explain ann shop 10.1.2.3      say which line of auth_hba_file decides, and why
   psql -p 6432 -d weir -c 'SHOW POOLS'    look inside a running one
 
@@ -98,6 +99,9 @@ pub(crate) enum Command {
     /// Ask the rules of auth_hba_file
     #[command(subcommand)]
     Hba(Hba),
+    /// Ask where statements run
+    #[command(subcommand)]
+    Route(Route),
     /// Compare poolers by reproducible benchmarks
     Bench,
     /// Find out how many connections a database is worth
@@ -132,6 +136,39 @@ pub(crate) enum Hba {
         configuration has mistakes\n  2  undecided: a flag is missing, and the text says which"
     )]
     Explain(Explain),
+}
+
+/// Questions about routes.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Route {
+    /// Say of each statement in a file on which kind of host it would run, and why
+    #[command(
+        after_help = "Asks the console of a running Weir by EXPLAIN ROUTE, as a user of admin_users or stats_users; the \
+        password is read from PGPASSWORD. With --config nothing is asked: the configuration decides, without knowledge of \
+        the database's functions and tables, for one primary and one replica that take everything.\n\nExit codes:\n  \
+        0  each statement has a line\n  1  the file, the configuration or a statement has mistakes; each is told with file \
+        and line\n  3  the file cannot be read, or no console answers\n  4  the connection to the console was lost"
+    )]
+    Explain(RouteExplain),
+}
+
+/// Arguments of `weir route explain`.
+#[derive(Debug, Args)]
+pub(crate) struct RouteExplain {
+    /// Statements, separated by semicolons; `-` reads them from the standard input
+    pub(crate) file: PathBuf,
+    /// The database that clients name; may be left out if only one has replicas
+    #[arg(long, value_name = "NAME")]
+    pub(crate) database: Option<String>,
+    /// Address of the running Weir, 127.0.0.1:6432 by default, or the path of its unix socket
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "config")]
+    pub(crate) connect: Option<String>,
+    /// User of the console; by default PGUSER, else USER
+    #[arg(long, value_name = "NAME", conflicts_with = "config")]
+    pub(crate) user: Option<String>,
+    /// Ask no running Weir, and decide by this configuration
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 /// Arguments of `weir hba explain`.

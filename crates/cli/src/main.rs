@@ -16,6 +16,7 @@ mod notify;
 mod pgbouncer;
 mod pidfile;
 mod reload;
+mod route;
 mod run;
 mod secrets;
 mod signals;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
             Command::Generate(args) => generate::generate(args),
             Command::Convert(args) => convert::convert(args),
             Command::Hba(args::Hba::Explain(args)) => hba::explain(args),
+            Command::Route(args::Route::Explain(args)) => route::explain(args),
             Command::Run(args) => run::run(args),
             Command::Upgrade(args) => upgrade::ask(args),
             Command::Schema => {

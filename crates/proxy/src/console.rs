@@ -46,11 +46,41 @@ pub enum Command {
     Shutdown(Shutdown),
 }
 
+/// Question where a text would run (`EXPLAIN ROUTE`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteQuestion {
+    /// Database of the clients; none = the only one that has several hosts.
+    pub database: Option<String>,
+    /// User of the clients; none = any.
+    pub user: Option<String>,
+    /// Text of a query.
+    pub text: Vec<u8>,
+}
+
+/// Answer to a [`RouteQuestion`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RouteAnswer {
+    /// `primary`, `replica`, `host` (of a role that is not known), `waits` or `refused`.
+    pub verdict: &'static str,
+    /// Host that would run the text, unless the verdict is another.
+    pub host: Option<String>,
+    /// Reason in a sentence.
+    pub reason: String,
+    /// Rules in force.
+    pub rules: String,
+    /// Sentence about each host.
+    pub hosts: Vec<String>,
+    /// Assumptions, and facts that are missing.
+    pub notes: Vec<String>,
+}
+
 /// Next step after a console message. Bytes are whole protocol messages.
 #[derive(Debug)]
 pub enum Step {
     /// Send these bytes and close the connection.
     Close(Vec<u8>),
+    /// Find out where a text would run, then ask [`Conversation::explained`] what to send.
+    Explain(RouteQuestion),
     /// Collect a snapshot of all workers, then ask [`Conversation::gathered`] what to send.
     Gather,
     /// Carry out an order. When it has succeeded or failed, ask [`Conversation::performed`] what to send.
@@ -74,6 +104,12 @@ pub trait Console: Send + Sync {
 pub trait Conversation: Send {
     /// Answers a message with this tag and body.
     fn handle(&mut self, tag: u8, body: &[u8]) -> Step;
+
+    /// Returns the answer to the message for which [`Step::Explain`] was requested; not called without such a step.
+    fn explained(&mut self, answer: Result<RouteAnswer, Refusal>) -> Vec<u8> {
+        drop(answer);
+        Vec::new()
+    }
 
     /// Returns the answer to the message for which [`Step::Gather`] was requested.
     fn gathered(&mut self, snapshot: &Snapshot) -> Vec<u8>;

@@ -46,16 +46,16 @@ pub(crate) enum Owner {
     Server(ServerId),
 }
 
-/// Event that the driver reports.
+/// Event that the driver reports. Rare events are boxed, so that the frequent ones are moved cheaply.
 #[derive(Debug)]
 pub(crate) enum Completion {
-    Accepted(Accepted),
+    Accepted(Box<Accepted>),
     /// Accepting failed for lack of descriptors or memory. The driver tries again later.
     AcceptFailed(io::Error),
     Connected(Owner),
     ConnectFailed(Owner, io::Error),
     /// The connection is out of the driver: the end of [`Driver::begin_detach`].
-    Detached(Owner, Stream),
+    Detached(Owner, Box<Stream>),
     /// No byte is unsent any more: the socket has taken all of them, or the connection broke and its end follows. Comes
     /// after [`Flow::Full`], and after [`Driver::is_drained`] has returned false; otherwise a driver may leave it out.
     Drained(Owner),

@@ -18,25 +18,30 @@ use weir_auth::throttle::{Rules, Source};
 use weir_auth::userlist::UserList;
 use weir_config::{AuthLookup, PoolSettings, Settings};
 use weir_pool::{Moment, Quota, Shared};
-use weir_stats::{LimitRow, Snapshot};
+use weir_stats::{Halts, LimitRow, Snapshot};
 
 use crate::clock::Clock;
 use crate::console::{Command, Console};
-use crate::hosts::Hosts;
+use crate::hosts::{HostId, Hosts};
 use crate::mailbox::Mailbox;
 use crate::orders;
 use crate::resolve::Resolver;
 use crate::settled::Settled;
+use crate::watching::Watching;
 use crate::worker::{Broken, ClientId};
 
+mod cluster;
 mod database;
 mod group;
+mod host_rows;
 mod parts;
 mod purpose;
 mod shown;
 mod sizes;
 
+pub(crate) use cluster::{Cluster, Clusters, FreshnessWaiter, cluster_name};
 pub(crate) use database::DatabaseState;
+use group::PoolKey;
 pub(crate) use group::{GlobalGroup, GlobalPool, GroupKey, LastError, finds_size, policy};
 use parts::{Halting, Helpers, Limits, Secrets, Sources, Succession, Workers};
 pub(crate) use purpose::Purpose;
@@ -75,6 +80,8 @@ pub(crate) struct Place {
 /// Limits on clients and servers, by the name of a database or user.
 type Quotas = Mutex<HashMap<String, Arc<Quota>>>;
 
+type Pools = HashMap<PoolKey, Arc<GlobalPool>>;
+
 /// See the module's page.
 pub(crate) struct Global {
     pub(crate) clock: Clock,
@@ -97,8 +104,11 @@ pub(crate) struct Global {
     /// Number of client transactions that have changed roles or defaults of sessions.
     pub(crate) role_changes: AtomicU64,
     pub(crate) hosts: Hosts,
-    /// Pool of each group. All servers of a group are at one host, or at the hosts of one list.
-    pools: Mutex<HashMap<GroupKey, Arc<GlobalPool>>>,
+    /// Hosts of databases that have several.
+    pub(crate) clusters: Clusters,
+    pub(crate) watching: Watching,
+    /// Pools of each group: one, or one for each host of a database that has several and a waiting room.
+    pools: Mutex<Pools>,
     /// Clients by process number. Peers leave few numbers, so several clients may share one.
     cancellable: Mutex<HashMap<u32, Vec<Cancellable>>>,
 }
@@ -133,6 +143,8 @@ impl Global {
             ids: AtomicU64::new(1),
             broken: Arc::default(),
             role_changes: AtomicU64::new(0),
+            clusters: Clusters::default(),
+            watching: Watching::default(),
             pools: Mutex::default(),
             cancellable: Mutex::default(),
             workers: Workers::new(workers),
@@ -159,21 +171,25 @@ impl Global {
             .greeters
             .set_max(clients_max.saturating_add(GREETERS_MAX));
         self.hosts.set_logins_max(logins_max(&settled.settings));
-        for (key, pool) in lock(&self.pools).iter() {
+        let (halts, pools) = self.halts_and_pools();
+        for pool in pools.values() {
             let group = &pool.group;
+            let key = &group.key;
             group.keep_proofs_of(&settled.users);
             if let Some(new) = settled.settings.pool(&key.database, &key.user) {
                 let new = key.purpose.apply(new, &key.user);
                 self.quotas_of(&new);
-                let hosts = self.hosts.alternatives(&new);
+                let hosts = self.hosts.alternatives(&new, pool.host);
                 *group
                     .settings
                     .write()
                     .unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
                 pool.shared.set_hosts(hosts);
+                orders::pause(pool, &halts);
                 self.settle_sizing(pool);
             }
         }
+        drop((halts, pools));
         lock(&self.sources.failures).set_rules(failure_rules(&settled.settings));
         lock(&self.sources.cancels).set_rules(cancel_rules(&settled.settings));
         // A new cache: accounts belong to the configuration whose query found them.
@@ -295,8 +311,9 @@ impl Global {
         settings: PoolSettings,
         purpose: Purpose,
     ) -> Result<Arc<GlobalPool>, TooManyPools> {
-        let key = GroupKey::of(&settings, purpose);
-        let mut pools = lock(&self.pools);
+        let group = GroupKey::of(&settings, purpose);
+        let key = PoolKey { group, host: None };
+        let (halts, mut pools) = self.halts_and_pools();
         if let Some(pool) = pools.get(&key) {
             return Ok(Arc::clone(pool));
         }
@@ -308,48 +325,117 @@ impl Global {
                 return Err(TooManyPools);
             }
         }
-        let of_database = pools
-            .values()
-            .find(|pool| pool.group.key.database == key.database);
+        let name = &key.group.database;
+        let of_database = pools.values().find(|pool| pool.group.key.database == *name);
         if settings.is_auto && of_database.is_none() {
-            tracing::info!("registered new auto-database: {}", key.database);
+            tracing::info!("registered new auto-database: {name}");
         }
         let database_state =
             of_database.map_or_else(Arc::default, |pool| Arc::clone(&pool.group.database_state));
-        let (database, user) = self.quotas_of(&settings);
-        let hosts = self.hosts.alternatives(&settings);
-        let policy = policy(&settings, &settled.settings);
-        let shared = Arc::new(Shared::new(
-            &policy,
-            self.worker_count(),
-            database,
-            user,
-            hosts,
+        let group = Arc::new(GlobalGroup::new(
+            key.group.clone(),
+            settings,
+            database_state,
         ));
-        shared.set_paused(orders::is_paused(&lock(&self.halting.halts), &key.database));
-        let group = GlobalGroup::new(key.clone(), settings, database_state);
-        let pool = Arc::new(GlobalPool::new(Arc::new(group), shared));
+        Ok(self.new_pool(&mut pools, group, None, &halts))
+    }
+
+    /// Returns the pool of a group at one host of a database that has several; creates it on first use.
+    pub(crate) fn pool_at(&self, group: &Arc<GlobalGroup>, host: HostId) -> Arc<GlobalPool> {
+        let key = PoolKey {
+            group: group.key.clone(),
+            host: Some(host),
+        };
+        let (halts, mut pools) = self.halts_and_pools();
+        match pools
+            .get(&key)
+            .filter(|pool| Arc::ptr_eq(&pool.group, group))
+        {
+            Some(pool) => Arc::clone(pool),
+            None => self.new_pool(&mut pools, Arc::clone(group), Some(host), &halts),
+        }
+    }
+
+    /// Returns the pool of the same group at the primary, if the database has several hosts; its waiting room if none of
+    /// them is the primary.
+    pub(crate) fn pool_of_primary(&self, pool: &Arc<GlobalPool>) -> Arc<GlobalPool> {
+        let group = &pool.group;
+        if group.settings().cluster.is_none() {
+            return Arc::clone(pool);
+        }
+        let hosts = self.clusters.of(cluster_name(&group.settings())).snapshot();
+        if let Some(primary) = hosts.primary() {
+            return self.pool_at(group, primary.host);
+        }
+        let key = PoolKey {
+            group: group.key.clone(),
+            host: None,
+        };
+        lock(&self.pools)
+            .get(&key)
+            .map_or_else(|| Arc::clone(pool), Arc::clone)
+    }
+
+    /// Locks the orders to pause, then the pools: in this order only, as PAUSE does.
+    fn halts_and_pools(&self) -> (MutexGuard<'_, Halts>, MutexGuard<'_, Pools>) {
+        let halts = lock(&self.halting.halts);
+        (halts, lock(&self.pools))
+    }
+
+    fn new_pool(
+        &self,
+        pools: &mut Pools,
+        group: Arc<GlobalGroup>,
+        host: Option<HostId>,
+        halts: &Halts,
+    ) -> Arc<GlobalPool> {
+        let settings = group.settings();
+        let (database, user) = self.quotas_of(&settings);
+        let hosts = self.hosts.alternatives(&settings, host);
+        let policy = policy(&settings, &self.settled().settings);
+        let workers = self.worker_count();
+        let shared = Arc::new(Shared::new(&policy, workers, database, user, hosts));
+        let key = PoolKey {
+            group: group.key.clone(),
+            host,
+        };
+        let pool = Arc::new(GlobalPool::new(group, shared, host));
+        orders::pause(&pool, halts);
         self.settle_sizing(&pool);
         pools.insert(key, Arc::clone(&pool));
-        Ok(pool)
+        pool
     }
 
     pub(crate) fn all_pools(&self) -> Vec<Arc<GlobalPool>> {
         lock(&self.pools).values().map(Arc::clone).collect()
     }
 
+    /// Returns each group once. Every group has a pool without a host.
+    fn all_groups(&self) -> Vec<Arc<GlobalGroup>> {
+        let pools = lock(&self.pools);
+        let first = pools.values().filter(|pool| pool.host.is_none());
+        first.map(|pool| Arc::clone(&pool.group)).collect()
+    }
+
+    /// Returns what is known of the objects of a database, if a client has used it.
+    pub(crate) fn database_state_of(&self, database: &str) -> Option<Arc<DatabaseState>> {
+        let groups = self.all_groups();
+        let mut groups = groups
+            .iter()
+            .filter(|group| *group.key.database == *database);
+        groups.next().map(|group| Arc::clone(&group.database_state))
+    }
+
     /// Adds the totals of workers that have since forgotten their pool.
     pub(crate) fn show_retired_totals(&self, snapshot: &mut Snapshot) {
-        for pool in lock(&self.pools).values() {
-            let group = &pool.group;
+        for group in self.all_groups() {
             lock(&group.retired).show_totals(snapshot, &group.key.database);
         }
     }
 
     /// Adds a row per pool for workers that have since forgotten it.
     pub(crate) fn show_retired_rows(&self, snapshot: &mut Snapshot) {
-        for pool in lock(&self.pools).values() {
-            let group = &pool.group;
+        for group in self.all_groups() {
             let name = (&*group.key.database, &*group.key.user);
             let size = group.settings().pool_size;
             lock(&group.retired).show_row(snapshot, name, size);

@@ -104,9 +104,24 @@ impl Hosts {
             .collect()
     }
 
-    /// Returns the hosts of a pool as its logins try them.
-    pub(crate) fn alternatives(&self, pool: &PoolSettings) -> Alternatives {
-        let hosts = self.get(&self.ids_of(pool)).into_iter();
+    /// Returns the address and port of a host that a pool's settings name; none if they do not name it.
+    pub(crate) fn address_of<'p>(
+        &self,
+        pool: &'p PoolSettings,
+        host: HostId,
+    ) -> Option<(&'p HostAddr, u16)> {
+        let with_roles = pool.cluster.iter().flat_map(|cluster| &cluster.hosts);
+        let with_roles = with_roles.map(|host| (&host.address, host.port));
+        let alternatives = pool.hosts.iter().map(|address| (address, pool.port));
+        with_roles
+            .chain(alternatives)
+            .find(|(address, port)| self.id_of(Some(address), *port) == host)
+    }
+
+    /// Returns the hosts of a pool as its logins try them: its only host, or the alternatives that are configured.
+    pub(crate) fn alternatives(&self, pool: &PoolSettings, host: Option<HostId>) -> Alternatives {
+        let ids = host.map_or_else(|| self.ids_of(pool), |host| vec![host]);
+        let hosts = self.get(&ids).into_iter();
         let gates = hosts.map(|host| host.gate);
         match pool.load_balance_hosts {
             LoadBalanceHosts::Disable => Alternatives::in_order(gates),
@@ -116,8 +131,12 @@ impl Hosts {
 
     /// Returns the tokens without which a pool tries no other size, one for each of its hosts, in the order of their
     /// numbers.
-    pub(crate) fn turns(&self, pool: &PoolSettings) -> Vec<Arc<Mutex<Turns>>> {
-        let mut ids = self.ids_of(pool);
+    pub(crate) fn turns(
+        &self,
+        pool: &PoolSettings,
+        host: Option<HostId>,
+    ) -> Vec<Arc<Mutex<Turns>>> {
+        let mut ids = host.map_or_else(|| self.ids_of(pool), |host| vec![host]);
         ids.sort_unstable();
         ids.dedup();
         self.get(&ids).into_iter().map(|host| host.turns).collect()
@@ -171,7 +190,7 @@ mod tests {
             panic!()
         };
         assert_eq!(ids("six")[1..], [address, directory]);
-        let turns = |name| hosts.turns(&pool(name));
+        let turns = |name| hosts.turns(&pool(name), None);
         let is_same = |(one, other): (&Arc<_>, &Arc<_>)| Arc::ptr_eq(one, other);
         assert!(turns("one").iter().zip(&turns("two")).all(is_same));
         assert!(Arc::ptr_eq(&turns("four")[0], &turns("one")[0]));

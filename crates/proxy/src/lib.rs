@@ -25,6 +25,7 @@ mod peering;
 mod postponed;
 mod resolve;
 mod running;
+mod securing;
 mod settled;
 mod sizing;
 mod socket;
@@ -32,6 +33,7 @@ mod socket;
 mod spin;
 mod tls;
 mod transport;
+mod watching;
 mod worker;
 
 pub use handover::{Link, LinkError};
@@ -42,3 +44,4 @@ pub use settled::{Access, Setup};
 pub use transport::{Transport, TransportError};
 /// Contents of an auth_file; part of [`Setup`].
 pub use weir_auth::userlist::{UserList, UserListError};
+pub use worker::explain_route_offline;

@@ -22,7 +22,7 @@ use crate::worker::{
     Answered, Arrival, Asking, CancellerId, ClientId, Forward, Heard, Leaver, ServerId,
 };
 
-mod channel;
+pub(crate) mod channel;
 mod sync;
 
 /// Maximum number of messages that wait for a worker.

@@ -62,6 +62,9 @@ pub enum Refusal {
     /// No client has this number.
     #[error("client not found")]
     ClientNotFound,
+    /// The question names no database, and not exactly one has several hosts.
+    #[error("name a database that has replicas: FOR database[/user]")]
+    DatabaseNeeded,
     /// There is no such database.
     #[error("no such database: {0}")]
     NoDatabase(String),
@@ -71,6 +74,9 @@ pub enum Refusal {
     /// The queue of commands is full.
     #[error("too many commands are waiting")]
     Busy,
+    /// The database has one host.
+    #[error("database {0} has one host: every statement runs there")]
+    NotRouted(String),
     /// Nothing is paused or suspended.
     #[error("pooler is not paused/suspended")]
     NothingPaused,
@@ -273,14 +279,19 @@ impl Global {
 
     fn apply(&self, halts: &Halts) {
         for pool in self.all_pools() {
-            pool.shared
-                .set_paused(is_paused(halts, &pool.group.key.database));
+            pause(&pool, halts);
         }
     }
 
     fn is_stopping(&self) -> bool {
         self.halting.is_draining.load(Ordering::SeqCst)
     }
+}
+
+/// Pauses or resumes a pool as ordered. A waiting room is always paused: no server comes to its clients.
+pub(crate) fn pause(pool: &GlobalPool, halts: &Halts) {
+    let is_paused = is_paused(halts, &pool.group.key.database);
+    pool.shared.set_paused(is_paused || pool.is_waiting_room());
 }
 
 /// True if pools of this database are paused.

@@ -70,7 +70,7 @@ impl Resolver {
         rows
     }
 
-    fn keep(
+    pub(crate) fn keep(
         &self,
         name: String,
         addresses: Result<Vec<IpAddr>, String>,

@@ -15,6 +15,7 @@ use crate::mailbox::{Message, mailbox};
 use crate::orders::{Refusal, Task};
 use crate::settled::{Settled, Setup};
 use crate::socket::TcpOptions;
+use crate::watching;
 use crate::worker::Worker;
 
 pub(crate) mod succession;
@@ -94,6 +95,7 @@ pub fn start(
             }
         })?);
     }
+    watch(&global)?;
     Ok(Running {
         global,
         workers,
@@ -101,6 +103,12 @@ pub fn start(
         pulse: 0,
         offered: Mutex::new(offered),
     })
+}
+
+/// Watches the hosts that the configuration names, on a thread that starts with the first of them.
+fn watch(global: &Arc<Global>) -> std::io::Result<()> {
+    let specs = watching::specs(&global.settled(), &global.hosts, &global.clusters);
+    global.watching.settle(global, &global.clusters, specs)
 }
 
 impl Running {
@@ -124,6 +132,9 @@ impl Running {
         let before = self.global.settled();
         self.global
             .settle(Arc::new(Settled::new(setup, Some(&before))));
+        if let Err(error) = watch(&self.global) {
+            tracing::error!("the hosts of databases with replicas cannot be watched: {error}");
+        }
         self.tell_all(|| Message::Settings);
         self.global.wake_all();
     }
@@ -211,6 +222,7 @@ impl Running {
                 tracing::error!("a worker ended by a panic; the log has its text");
             }
         }
+        self.global.watching.stop();
     }
 
     fn tell_all(&self, message: impl Fn() -> Message) {

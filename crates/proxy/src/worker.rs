@@ -20,6 +20,7 @@ mod cancel;
 mod changed;
 mod client;
 mod console;
+mod dial;
 mod drain;
 mod ids;
 mod inbox;
@@ -39,6 +40,7 @@ mod questions;
 mod relay;
 mod release;
 mod roles;
+mod routing;
 mod secure;
 mod server;
 mod sizing;
@@ -66,8 +68,12 @@ pub(crate) use moving::Arrival;
 pub(crate) use peers::Forward;
 use questions::Questions;
 pub(crate) use roles::Standing;
+pub use routing::explain_route_offline;
 use slots::Phase;
+pub(crate) use slots::tcp_targets;
 use tables::Tables;
+#[cfg(test)]
+pub(crate) use tests::CONFIG;
 use timers::Timers;
 
 /// Minimum interval between two log lines about failing accepts.
@@ -246,8 +252,8 @@ impl<D: Driver> Worker<D> {
                 Owner::Client(_) | Owner::Nobody => {}
             },
             Completion::Detached(owner, stream) => match owner {
-                Owner::Client(id) => self.client_detached(id, stream),
-                Owner::Server(id) => self.server_detached(id, stream),
+                Owner::Client(id) => self.client_detached(id, *stream),
+                Owner::Server(id) => self.server_detached(id, *stream),
                 Owner::Cancel(_) | Owner::Nobody => {}
             },
             Completion::Drained(owner) => self.drained(owner),
@@ -262,6 +268,7 @@ impl<D: Driver> Worker<D> {
 
     fn read_inbox(&mut self) {
         if self.inbox.take_retry() {
+            self.follow_hosts();
             self.retry_lanes();
         }
         while let Some(message) = self.inbox.next() {

@@ -28,6 +28,8 @@ use weir_wire::encode;
 use weir_wire::frame::{Side, frame};
 use weir_wire::frontend::tag;
 
+use crate::cluster::Site;
+
 mod copy;
 mod database;
 mod extended;
@@ -36,6 +38,7 @@ mod resolved;
 mod run;
 mod select;
 mod session;
+mod site;
 mod sql;
 mod token;
 mod witness;
@@ -109,6 +112,10 @@ pub struct Backend {
     /// True if the Query has several statements.
     in_implicit_block: bool,
     database: Database,
+    /// Host of the session; none if the database has one host.
+    site: Option<Site>,
+    /// True in a block that began with READ ONLY.
+    is_read_only: bool,
     defaults: Defaults,
     session: Session,
     reported: &'static [&'static str],
@@ -195,6 +202,8 @@ impl Backend {
             pipelining: false,
             in_implicit_block: false,
             database,
+            site: None,
+            is_read_only: false,
             defaults: Defaults::of(user),
             session: Session::new(number),
             reported,
@@ -445,6 +454,7 @@ impl Backend {
 
     /// Ends the transaction, by commit or by rollback.
     fn end_transaction(&mut self, commits: bool) {
+        self.is_read_only = false;
         self.portals.retain(|_, portal| portal.outlives(commits));
         self.end_session_transaction(commits);
     }

@@ -15,6 +15,7 @@
 
 pub mod backend;
 pub mod clock;
+pub mod cluster;
 pub mod cuts;
 pub mod program;
 pub mod reading;

@@ -35,19 +35,41 @@ pub fn messages(mut bytes: &[u8]) -> (Vec<Message<'_>>, &[u8]) {
 /// order in which a session changed them first. The second value is the length up to a last run that may go on.
 #[must_use]
 pub fn sort_reports(bytes: &[u8]) -> (Vec<u8>, usize) {
+    sort_runs(bytes, tag::PARAMETER_STATUS, |report| report.raw)
+}
+
+/// Sorts each run of notifications by channel; those of one channel keep their order. Returns the bytes as
+/// [`sort_reports`] does.
+pub fn sort_channels(bytes: &[u8]) -> (Vec<u8>, usize) {
+    // The body begins with the sender's process id, the channel and a zero byte.
+    sort_runs(bytes, tag::NOTIFICATION_RESPONSE, |message| {
+        let name = message.body.get(4..).unwrap_or_default();
+        name.split(|byte| *byte == 0).next()
+    })
+}
+
+/// Sorts each run of messages of one type by a key; see [`sort_reports`].
+fn sort_runs<'a, K: Ord>(
+    bytes: &'a [u8],
+    tag: u8,
+    key: impl Fn(&Message<'a>) -> K,
+) -> (Vec<u8>, usize) {
     let (found, rest) = messages(bytes);
     let (mut sorted, mut run) = (Vec::with_capacity(bytes.len()), Vec::new());
+    let end = |run: &mut Vec<Message<'a>>, sorted: &mut Vec<u8>| {
+        run.sort_by_key(&key);
+        sorted.extend(run.drain(..).flat_map(|message| message.raw));
+    };
     for message in found {
-        if message.tag == tag::PARAMETER_STATUS {
-            run.push(message.raw);
+        if message.tag == tag {
+            run.push(message);
             continue;
         }
-        run.sort_unstable();
-        sorted.extend(run.drain(..).flatten());
+        end(&mut run, &mut sorted);
         sorted.extend_from_slice(message.raw);
     }
     let settled = sorted.len();
-    sorted.extend(run.drain(..).flatten());
+    end(&mut run, &mut sorted);
     sorted.extend_from_slice(rest);
     (sorted, settled)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use expect_test::{Expect, expect};
 use weir_config::Settings;
-use weir_proxy::console::{Order, Refusal, Shutdown, Step};
+use weir_proxy::console::{Order, Refusal, RouteAnswer, RouteQuestion, Shutdown, Step};
 use weir_stats::{
     Blame, Buffers, ClientRow, ClientState, Counters, Endpoint, Halts, HostRow, LimitRow,
     MemoryRow, PeerRow, PoolCounts, PoolRow, ServerRow, ServerState, SizingRow, Snapshot, Times,
@@ -19,6 +19,7 @@ use crate::show::Kind;
 
 mod commands;
 mod extended;
+mod routes;
 mod tables;
 
 const SECRET: &str = "correct-horse";
@@ -307,6 +308,21 @@ fn limit(name: &'static str, scope: &str, used: u64, max: u64) -> LimitRow {
     }
 }
 
+/// Answers as an engine with one database that has several hosts.
+fn explained(question: &RouteQuestion) -> Result<RouteAnswer, Refusal> {
+    match question.database.as_deref() {
+        None | Some("shop") => Ok(RouteAnswer {
+            verdict: "replica",
+            host: Some("10.0.0.6:5432".to_owned()),
+            reason: "runs on 10.0.0.6:5432: the text reads".to_owned(),
+            rules: "target is read-write".to_owned(),
+            hosts: vec!["primary 10.0.0.5:5432".to_owned()],
+            notes: vec![String::from_utf8_lossy(&question.text).into_owned()],
+        }),
+        Some(name) => Err(Refusal::NotRouted(name.to_owned())),
+    }
+}
+
 /// A client of the console, with an engine that carries out every order.
 struct Engine {
     client: Box<dyn Conversation>,
@@ -330,6 +346,7 @@ impl Engine {
     fn tell(&mut self, tag: u8, body: &[u8]) -> Vec<u8> {
         match self.client.handle(tag, body) {
             Step::Close(bytes) | Step::Reply(bytes) => bytes,
+            Step::Explain(question) => self.client.explained(explained(&question)),
             Step::Gather => self.client.gathered(&snapshot()),
             Step::Perform(order) => {
                 self.orders.push(order);
@@ -441,6 +458,7 @@ fn show_help_lists_what_works() {
             	SHOW DNS_ZONES
             	SHOW ERRORS
             	SHOW EXTENDED POOLS
+            	SHOW HOSTS
             	SHOW LIMITS
             	SHOW LISTS
             	SHOW MEM
@@ -450,6 +468,7 @@ fn show_help_lists_what_works() {
             	SHOW PINS_TOTALS
             	SHOW POOLS
             	SHOW POOL_SIZE
+            	SHOW ROUTES
             	SHOW SERVERS
             	SHOW SOCKETS
             	SHOW STATE
@@ -460,6 +479,7 @@ fn show_help_lists_what_works() {
             	SHOW TOTALS
             	SHOW USERS
             	SHOW VERSION
+            	EXPLAIN ROUTE [FOR DATABASE[/USER]] STATEMENT
             	PAUSE [DATABASE]
             	RESUME [DATABASE]
             	DISABLE DATABASE

@@ -4,9 +4,12 @@ use weir_proxy::console::{Order, Role, Shutdown};
 
 use super::{Action, Entry, Takes};
 use crate::show::{
-    CONFIG, STATE, Show, VERSION, connections, databases, dns, faults, limits, lists, memory,
-    peers, pins, pools, sizing, stats, tls, users,
+    CONFIG, STATE, Show, VERSION, connections, databases, dns, faults, hosts, limits, lists,
+    memory, peers, pins, pools, routes, sizing, stats, tls, users,
 };
+
+/// Words in front of a statement, which is not split into words.
+pub(crate) const EXPLAIN_ROUTE: &str = "EXPLAIN ROUTE";
 
 /// All commands.
 pub(crate) static COMMANDS: &[Entry] = &[
@@ -57,6 +60,11 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "As SHOW POOLS, with the reasons of pins, and percentiles in microseconds of waits, transactions and queries in the last `stats_period`.",
     ),
     show(
+        "SHOW HOSTS",
+        &hosts::HOSTS,
+        "Hosts of databases with `replicas`: role and state by the host's own answer, lag, and what they take.",
+    ),
+    show(
         "SHOW LIMITS",
         &limits::LIMITS,
         "Limits in force with their current use, the fullest first.",
@@ -100,6 +108,11 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "SHOW POOL_SIZE",
         &sizing::POOL_SIZE,
         "Pools with `pool_size = auto`: state, limit on assigned servers, the range of sizes in which the knee lies, and the last decisions with their reasons.",
+    ),
+    show(
+        "SHOW ROUTES",
+        &routes::ROUTES,
+        "Statements on databases with `replicas`, the most frequent first: where they ran, why, and how often. Literals are shown as `?`.",
     ),
     show(
         "SHOW SERVERS",
@@ -146,6 +159,12 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "SHOW VERSION",
         &VERSION,
         "Version of PgBouncer whose console Weir implements, and Weir's own version.",
+    ),
+    entry(
+        EXPLAIN_ROUTE,
+        Role::Stats,
+        Action::Explain,
+        "Tells where a statement would run now and why, with a line about each host. Without FOR, the only database with `replicas` is meant.",
     ),
     perform(
         "PAUSE",

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::figures::{OTHER, POOLS_MAX};
-use super::table::METRICS;
+use super::table::metrics;
 
 /// Text of the page.
 #[must_use]
@@ -28,7 +28,7 @@ of values, or are names from the configuration.
 |---|---|---|---|
 "
     );
-    for metric in METRICS {
+    for metric in metrics() {
         let labels: Vec<_> = metric.labels.iter().map(|l| format!("`{l}`")).collect();
         // Writing to a String cannot fail.
         let _ = writeln!(

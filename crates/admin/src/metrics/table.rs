@@ -1,5 +1,7 @@
 //! The table of metrics.
 
+mod hosts;
+
 use std::fmt;
 
 use weir_stats::{Blame, Counters, Histogram, PoolRow, SizingRow, Times};
@@ -63,8 +65,12 @@ const fn counter(
     metric(Kind::Counter, name, labels, help, Source::Samples(write))
 }
 
-/// All metrics, in the order of the page.
-pub(super) static METRICS: &[Metric] = &[
+/// Returns all metrics, in the order of the page.
+pub(super) fn metrics() -> impl Iterator<Item = &'static Metric> {
+    METRICS.iter().chain(hosts::HOSTS)
+}
+
+static METRICS: &[Metric] = &[
     // --- pools ---
     metric(
         Kind::Gauge,

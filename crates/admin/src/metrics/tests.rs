@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_stats::{Blame, LimitRow, Totals, WorkerRow};
+use weir_stats::{Blame, DatabaseHostRow, HostCounters, LimitRow, Totals, WorkerRow};
 
 use super::figures::{OTHER, POOLS_MAX};
 use super::*;
@@ -102,9 +102,9 @@ fn who_came_first_keeps_its_rows_and_the_rest_is_told_together() {
 
 #[test]
 fn every_metric_is_well_named_and_has_a_meaning() {
-    let names: BTreeSet<_> = METRICS.iter().map(|metric| metric.name).collect();
-    assert_eq!(names.len(), METRICS.len());
-    for metric in METRICS {
+    let names: BTreeSet<_> = table::metrics().map(|metric| metric.name).collect();
+    assert_eq!(names.len(), table::metrics().count());
+    for metric in table::metrics() {
         let name = metric.name;
         assert_eq!(
             metric.kind == Kind::Counter,
@@ -151,4 +151,55 @@ fn errors_limits_and_workers_have_their_rows() {
     ] {
         assert!(page.lines().any(|found| found == line), "{line}\n{page}");
     }
+}
+
+#[test]
+fn hosts_have_rows_with_what_is_known_of_them() {
+    let host = |host: &str| DatabaseHostRow {
+        database: "shop".to_owned(),
+        host: host.to_owned(),
+        role: "replica",
+        state: "up",
+        takes_reads: true,
+        ..DatabaseHostRow::default()
+    };
+    let known = DatabaseHostRow {
+        lag_bytes: Some(4096),
+        lag_us: Some(1_500_000),
+        probe_us: Some(250),
+        servers: 3,
+        counters: HostCounters {
+            reads: 7,
+            writes: 1,
+            retries: 2,
+        },
+        ..host("a:5432")
+    };
+    let page = page(Snapshot {
+        database_hosts: vec![known, host("b:5432")],
+        ..Snapshot::default()
+    });
+    let labels = r#"{database="shop",host="a:5432""#;
+    for line in [
+        format!(r#"weir_host_role{labels},role="replica"}} 1"#),
+        format!(r#"weir_host_role{labels},role="primary"}} 0"#),
+        format!(r#"weir_host_state{labels},state="up"}} 1"#),
+        format!(r#"weir_host_state{labels},state="down"}} 0"#),
+        format!("weir_host_takes_reads{labels}}} 1"),
+        format!("weir_host_takes_writes{labels}}} 0"),
+        format!("weir_host_lag_bytes{labels}}} 4096"),
+        format!("weir_host_lag_seconds{labels}}} 1.5"),
+        format!("weir_host_probe_seconds{labels}}} 0.00025"),
+        format!("weir_host_servers{labels}}} 3"),
+        format!("weir_host_reads_total{labels}}} 7"),
+        format!("weir_host_writes_total{labels}}} 1"),
+        format!("weir_host_retries_total{labels}}} 2"),
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line}\n{page}");
+    }
+    // What is not known is not zero.
+    for name in ["lag_bytes", "lag_seconds", "probe_seconds"] {
+        assert_eq!(lines(&page, &format!("weir_host_{name}{{")).len(), 1);
+    }
+    assert_eq!(lines(&page, "weir_host_servers{").len(), 2);
 }

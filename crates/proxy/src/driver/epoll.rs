@@ -271,7 +271,7 @@ impl Epoll {
                 continue;
             };
             match listener.accept(&self.options) {
-                Ok(accepted) => return Some(Completion::Accepted(accepted)),
+                Ok(accepted) => return Some(Completion::Accepted(Box::new(accepted))),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.accepts.pop_front();
                 }
@@ -307,8 +307,8 @@ impl Epoll {
         }
     }
 
-    /// Returns the next event. Received bytes are put into `chunk`, which goes with the event.
-    fn next_event(&mut self, chunk: &mut Chunk) -> Option<Completion> {
+    /// Returns the next event. Received bytes are put into the spare chunk, which goes with the event.
+    fn next_event(&mut self) -> Option<Completion> {
         while let Some(key) = self.connected.pop_front() {
             if let Some(completion) = self.outcome_of_connect(key) {
                 return Some(completion);
@@ -326,18 +326,16 @@ impl Epoll {
                 _ => {}
             }
         }
-        if !self.detaching.is_empty()
-            && let Some(completion) = self.next_detached()
-        {
+        if let Some(completion) = self.next_detached() {
             return Some(completion);
         }
         if !self.early.is_empty()
-            && let Some(completion) = self.report_early(chunk)
+            && let Some(completion) = self.report_early()
         {
             return Some(completion);
         }
         while let Some(key) = self.ready.pop_front() {
-            if let Some(completion) = self.receive(key, chunk) {
+            if let Some(completion) = self.receive(key) {
                 return Some(completion);
             }
         }
@@ -348,8 +346,33 @@ impl Epoll {
         }
     }
 
+    /// Takes the next connection out that leaves the driver and has sent all bytes.
+    fn detach_next(&mut self) -> Option<Completion> {
+        while let Some(key) = self.detaching.pop_front() {
+            let conn = self.conns.get(key);
+            // A connection that broke meanwhile has ended. It may also have been closed, or sent more.
+            let is_ready = |conn: &Conn| {
+                conn.course == Course::Detaching && !conn.full && conn.broken.is_none()
+            };
+            if !conn.is_some_and(is_ready) {
+                continue;
+            }
+            if let Some(conn) = self.remove(key) {
+                let early = self.early.iter().position(|(early, _)| *early == key);
+                let received = early.and_then(|place| self.early.remove(place));
+                let stream = Stream {
+                    socket: conn.socket,
+                    tls: conn.tls,
+                    received: received.unwrap_or_default().1,
+                };
+                return Some(Completion::Detached(conn.owner, Box::new(stream)));
+            }
+        }
+        None
+    }
+
     /// Reports bytes that another driver had received.
-    fn report_early(&mut self, chunk: &mut Chunk) -> Option<Completion> {
+    fn report_early(&mut self) -> Option<Completion> {
         let (conns, suspended) = (&self.conns, self.suspended);
         self.early.retain(|(key, _)| conns.contains_key(*key));
         let place = self.early.iter().position(|(key, _)| {
@@ -357,7 +380,7 @@ impl Epoll {
             conn.is_some_and(|conn| conn.is_heard() && (!suspended || conn.awake))
         })?;
         let (key, received) = self.early.get_mut(place)?;
-        let room = chunk.room();
+        let room = self.spare.room();
         let len = received.len().min(room.len());
         room.get_mut(..len)?.copy_from_slice(received.get(..len)?);
         received.drain(..len);
@@ -366,10 +389,10 @@ impl Epoll {
         if is_over {
             self.early.remove(place);
         }
-        Some(Completion::Received(owner, chunk.take(len)))
+        Some(Completion::Received(owner, self.spare.take(len)))
     }
 
-    fn receive(&mut self, key: Key, chunk: &mut Chunk) -> Option<Completion> {
+    fn receive(&mut self, key: Key) -> Option<Completion> {
         let conn = self.conns.get_mut(key)?;
         conn.queued = false;
         if conn.course == Course::Closing {
@@ -385,9 +408,9 @@ impl Epoll {
             return self.end(key, None);
         }
         if conn.tls.is_some() {
-            return self.receive_sealed(key, chunk);
+            return self.receive_sealed(key);
         }
-        let room = chunk.room();
+        let room = self.spare.room();
         let error = match conn.socket.receive(room) {
             Ok(0) => None,
             Ok(received) => {
@@ -396,7 +419,7 @@ impl Epoll {
                     conn.queued = true;
                     self.ready.push_back(key);
                 }
-                return Some(Completion::Received(conn.owner, chunk.take(received)));
+                return Some(Completion::Received(conn.owner, self.spare.take(received)));
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 conn.readable = false;
@@ -518,13 +541,10 @@ impl Driver for Epoll {
 
     #[inline]
     fn next(&mut self) -> Option<Completion> {
-        let mut chunk = std::mem::take(&mut self.spare);
-        if chunk.is_taken() {
-            chunk = Chunk::with_room(CHUNK);
+        if self.spare.is_taken() {
+            self.spare = Chunk::with_room(CHUNK);
         }
-        let completion = self.next_event(&mut chunk);
-        self.spare = chunk;
-        completion
+        self.next_event()
     }
 
     #[inline]
@@ -694,28 +714,12 @@ impl Driver for Epoll {
         }
     }
 
+    #[inline]
     fn next_detached(&mut self) -> Option<Completion> {
-        while let Some(key) = self.detaching.pop_front() {
-            let conn = self.conns.get(key);
-            // A connection that broke meanwhile has ended. It may also have been closed, or sent more.
-            let is_ready = |conn: &Conn| {
-                conn.course == Course::Detaching && !conn.full && conn.broken.is_none()
-            };
-            if !conn.is_some_and(is_ready) {
-                continue;
-            }
-            if let Some(conn) = self.remove(key) {
-                let early = self.early.iter().position(|(early, _)| *early == key);
-                let received = early.and_then(|place| self.early.remove(place));
-                let stream = Stream {
-                    socket: conn.socket,
-                    tls: conn.tls,
-                    received: received.unwrap_or_default().1,
-                };
-                return Some(Completion::Detached(conn.owner, stream));
-            }
+        if self.detaching.is_empty() {
+            return None;
         }
-        None
+        self.detach_next()
     }
 
     fn stop_accepting_tcp(&mut self) {

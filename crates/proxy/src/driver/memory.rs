@@ -385,7 +385,7 @@ impl MemoryDriver {
         if !self.suspended
             && let Some(accepted) = self.arrivals.pop_front()
         {
-            return Some(Completion::Accepted(accepted));
+            return Some(Completion::Accepted(Box::new(accepted)));
         }
         self.moves -= 1;
         None
@@ -417,7 +417,7 @@ impl MemoryDriver {
             tls: conn.tls,
             received: conn.received,
         };
-        Some(Completion::Detached(conn.owner, stream))
+        Some(Completion::Detached(conn.owner, Box::new(stream)))
     }
 
     /// Returns the next event of one connection.

@@ -26,6 +26,8 @@ pub(crate) struct DatabaseState {
     is_loaded: AtomicBool,
     /// Time of the next query for changes of the catalogue, in microseconds.
     next_look: AtomicU64,
+    /// Time at which a client last changed objects, in microseconds.
+    expired_at: AtomicU64,
     known: Mutex<Known>,
 }
 
@@ -72,6 +74,22 @@ impl DatabaseState {
     pub(crate) fn is_look_due(&self, now: Moment, every: Duration) -> bool {
         let due = self.next_look.load(Ordering::Relaxed);
         due <= now.0 && self.take_look(due, now.plus(every))
+    }
+
+    /// True if the next query for changes is due, for whichever server goes back to its pool next.
+    pub(crate) fn wants_look(&self, now: Moment) -> bool {
+        self.next_look.load(Ordering::Relaxed) <= now.0
+    }
+
+    /// Makes the next query for changes due at once.
+    pub(crate) fn expire(&self, now: Moment) {
+        self.expired_at.fetch_max(now.0, Ordering::Relaxed);
+        self.next_look.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns the time at which a client last changed objects, or zero.
+    pub(crate) fn expired_at(&self) -> Moment {
+        Moment(self.expired_at.load(Ordering::Relaxed))
     }
 
     #[cold]

@@ -21,6 +21,7 @@ use weir_session::settings::{Reported, Settings as Asked};
 use weir_session::statement::Proven;
 
 use super::{DatabaseState, Purpose, lock};
+use crate::hosts::HostId;
 use crate::postponed::Postponed;
 use crate::sizing::Sizing;
 use crate::worker::{Retired, Standing, Trials};
@@ -43,6 +44,14 @@ impl GroupKey {
             purpose,
         }
     }
+}
+
+/// Key of a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct PoolKey {
+    pub(super) group: GroupKey,
+    /// Host of the pool; see [`GlobalPool::host`].
+    pub(super) host: Option<HostId>,
 }
 
 /// State of one group, shared by all workers. Nothing in here depends on the host of a server.
@@ -69,6 +78,8 @@ pub(crate) struct GlobalGroup {
     pub(crate) learnt: Mutex<Option<StoredSecret>>,
     /// Counters of workers that have since forgotten the group.
     pub(crate) retired: Mutex<Retired>,
+    /// Version of PostgreSQL that clients are told, if the database has several hosts: the primary's, once it is known.
+    version: Mutex<Option<Box<str>>>,
 }
 
 impl GlobalGroup {
@@ -91,6 +102,7 @@ impl GlobalGroup {
             pass_through: Mutex::default(),
             learnt: Mutex::default(),
             retired: Mutex::default(),
+            version: Mutex::default(),
         }
     }
 
@@ -100,6 +112,19 @@ impl GlobalGroup {
 
     pub(crate) fn policy(&self, settings: &Settings) -> Arc<Policy> {
         policy(&self.settings(), settings)
+    }
+
+    /// Returns the version that clients are told, whichever host they use.
+    pub(crate) fn shown_version(
+        &self,
+        version: Option<Box<str>>,
+        is_primary: bool,
+    ) -> Option<Box<str>> {
+        let mut shown = lock(&self.version);
+        if is_primary || shown.is_none() {
+            *shown = version;
+        }
+        shown.clone()
     }
 
     /// Forgets the keys and the secret that clients left for our logins. The server refused them; the next client may
@@ -122,6 +147,9 @@ impl GlobalGroup {
 pub(crate) struct GlobalPool {
     pub(crate) group: Arc<GlobalGroup>,
     pub(crate) shared: Arc<Shared>,
+    /// Host of the servers, if the database has several hosts with roles. The pool of such a database without a host is
+    /// its waiting room, which never has a server.
+    pub(crate) host: Option<HostId>,
     /// Error of the last login to the server that failed for good.
     pub(crate) last_error: Mutex<Option<LastError>>,
     pub(crate) postponed: Mutex<Option<Postponed>>,
@@ -131,14 +159,20 @@ pub(crate) struct GlobalPool {
 
 impl GlobalPool {
     /// Makes a pool without servers.
-    pub(super) fn new(group: Arc<GlobalGroup>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(group: Arc<GlobalGroup>, shared: Arc<Shared>, host: Option<HostId>) -> Self {
         Self {
             group,
             shared,
+            host,
             last_error: Mutex::default(),
             postponed: Mutex::default(),
             sizing: OnceLock::new(),
         }
+    }
+
+    /// True if the pool has no servers and only lets clients wait for a host.
+    pub(crate) fn is_waiting_room(&self) -> bool {
+        self.host.is_none() && self.group.settings().cluster.is_some()
     }
 
     /// Returns the controller of the pool's size; `None` if the size is configured.

@@ -13,13 +13,16 @@ impl Global {
     /// Starts or reconfigures the sizing of a pool after a change of settings.
     pub(super) fn settle_sizing(&self, pool: &GlobalPool) {
         let settings = pool.group.settings();
+        if pool.is_waiting_room() {
+            return;
+        }
         if let Some(sizing) = pool.sizing.get() {
-            let turns = self.hosts.turns(&settings);
+            let turns = self.hosts.turns(&settings, pool.host);
             if sizing.configure(&settings, turns, self.clock.now(), &pool.shared) {
                 self.wake_all();
             }
         } else if finds_size(&settings) {
-            let turns = self.hosts.turns(&settings);
+            let turns = self.hosts.turns(&settings, pool.host);
             let (workers, id) = (self.worker_count(), self.next_id());
             let sizing = Sizing::new(&settings, workers, id, turns, &pool.shared);
             // If another thread came first, it has set the same.

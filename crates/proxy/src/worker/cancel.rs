@@ -14,13 +14,13 @@ use weir_wire::encode;
 
 use super::client::Leaving;
 use super::ids::{CancellerId, ClientId, ServerId};
-use super::secure::Securing;
 use super::slots::{Phase, Stage, Test};
 use super::timers::Timer;
 use super::{Missing, Worker};
 use crate::driver::{Driver, Key, Owner};
 use crate::global::Place;
 use crate::mailbox::{CancelFrom, Message};
+use crate::securing::Securing;
 use crate::socket::Target;
 use crate::transport::Outgoing;
 

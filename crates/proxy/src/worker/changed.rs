@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use weir_config::{PoolMode, PoolSettings, Settings, StateCheck};
+use weir_config::{ClusterHost, PoolMode, PoolSettings, Settings, StateCheck};
 use weir_session::fault::Fault;
 
 use super::Worker;
 use super::ids::{ClientId, GroupId, LaneId, ServerId};
 use super::looking;
 use super::pooling::{has_timeouts, rules};
+use super::routing::Routing;
 use super::slots::{Group, Stage};
 use super::state;
 use crate::driver::Driver;
@@ -35,7 +36,11 @@ impl<D: Driver> Worker<D> {
             group.is_removed = settled.settings.pool(database, user).is_none();
             let is_removed = group.is_removed;
             let is_obsolete = is_elsewhere(&group.settings, &settings) || is_removed;
+            let is_rerouted = group.settings.cluster != settings.cluster;
             group.settle(settings, &settled.settings);
+            if is_rerouted {
+                group.routing = Routing::new(&group.global, &self.global, group.draw);
+            }
             self.has_checks |= group.checks != StateCheck::Off;
             if is_obsolete {
                 lock(&group.global.welcomes).clear();
@@ -137,7 +142,7 @@ impl Group {
         self.rules = rules(&pool, settings);
         self.finds_size = finds_size(&pool);
         self.has_timeouts = has_timeouts(&pool);
-        if self.settings.session_state_functions != pool.session_state_functions {
+        if state::needs_another_judge(&self.settings, &pool) {
             self.judge = state::judge(&pool);
             self.refresh_judge();
         }
@@ -153,12 +158,18 @@ impl Group {
 fn is_elsewhere(old: &PoolSettings, new: &PoolSettings) -> bool {
     old.dbname != new.dbname
         || old.hosts != new.hosts
+        || hosts_with_roles(old) != hosts_with_roles(new)
         || old.port != new.port
         || old.connect_query != new.connect_query
         || old.load_balance_hosts != new.load_balance_hosts
         || old.password != new.password
         || old.startup != new.startup
         || old.tls != new.tls
+}
+
+fn hosts_with_roles(pool: &PoolSettings) -> Option<&[ClusterHost]> {
+    let cluster = pool.cluster.as_ref()?;
+    Some(&cluster.hosts)
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub(super) enum Leaving {
 
 impl<D: Driver> Worker<D> {
     /// Gives a connection that came in on a listener of this worker to the worker with the fewest clients.
-    pub(super) fn accepted(&mut self, accepted: Accepted) {
+    pub(super) fn accepted(&mut self, accepted: Box<Accepted>) {
         // The other workers may have ended.
         let worker = match self.ending.how() {
             None => self.global.least_loaded(self.number),
@@ -43,12 +43,10 @@ impl<D: Driver> Worker<D> {
             load.fetch_add(1, Ordering::Relaxed);
         }
         if worker == self.number {
-            self.welcome_socket(accepted);
+            self.welcome_socket(*accepted);
             return;
         }
-        if let Err(Message::Accepted(accepted)) =
-            self.post(worker, Message::Accepted(Box::new(accepted)))
-        {
+        if let Err(Message::Accepted(accepted)) = self.post(worker, Message::Accepted(accepted)) {
             self.move_load(worker, self.number);
             self.welcome_socket(*accepted);
         }
@@ -301,9 +299,11 @@ impl<D: Driver> Worker<D> {
         let server = client
             .lease
             .and_then(|server| self.tables.servers.must_get(server));
-        // No error can be sent in the middle of a message or of a TLS handshake.
+        // No error can be sent in the middle of a message or of a TLS handshake, and none follows a server's FATAL.
         let is_mid_message = server.is_some_and(|server| server.session.is_mid_message());
-        if !is_mid_message && !matches!(client.phase, Phase::Securing(_)) {
+        let has_last_word = matches!(client.phase, Phase::Ready)
+            && server.is_some_and(|server| server.session.is_dying());
+        if !is_mid_message && !has_last_word && !matches!(client.phase, Phase::Securing(_)) {
             self.driver.send(client.key, message);
         }
         self.remove_client(id, Leaving::Lost, reason);

@@ -110,6 +110,17 @@ impl<D: Driver> Worker<D> {
                 self.driver.send(client.key, &bytes);
                 self.remove_client(id, Leaving::Orderly, "console");
             }
+            Step::Explain(question) => {
+                let answer = self.explain_route(&question);
+                let Some(client) = self.tables.clients.must_get_mut(id) else {
+                    return;
+                };
+                let Phase::Console(conversation) = &mut client.phase else {
+                    return self.global.broken.report(Missing::State);
+                };
+                let bytes = conversation.explained(answer);
+                self.send_to_client(id, &bytes);
+            }
             Step::Gather => self.gather(Purpose::Client(id)),
             Step::Perform(order) => self.perform(id, order),
             Step::Reply(bytes) => self.send_to_client(id, &bytes),
@@ -162,6 +173,8 @@ impl<D: Driver> Worker<D> {
         gathering.snapshot.halts = self.global.halts();
         gathering.snapshot.sizings = self.global.sizings(self.now);
         gathering.snapshot.hosts = self.global.resolver.rows(self.now);
+        let snapshot = &mut gathering.snapshot;
+        self.global.show_database_hosts(snapshot, self.now);
         match gathering.purpose {
             Purpose::Client(id) => self.answer_console(id, |conversation| {
                 conversation.gathered(&gathering.snapshot)

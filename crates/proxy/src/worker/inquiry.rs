@@ -89,7 +89,7 @@ impl<D: Driver> Worker<D> {
         if let Some(client) = self.tables.clients.must_get_mut(id) {
             (client.group, client.lane) = place;
         }
-        if self.check_out(id) {
+        if self.check_out_for(id, None) {
             let server = self
                 .tables
                 .clients

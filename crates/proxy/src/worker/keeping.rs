@@ -42,7 +42,13 @@ impl<D: Driver> Worker<D> {
         else {
             return false;
         };
-        let keeps = client.session.keeps_if_unwanted() && client.session.pin().is_none();
+        // A client of a replica may need the primary next. A look at the catalogue decides on hosts, and needs a server
+        // that goes back to its pool.
+        let is_looked_at = || group.global.database_state.wants_look(self.now);
+        let route = client.route.as_ref();
+        let is_elsewhere = route.is_some_and(|route| route.is_on_replica() || is_looked_at());
+        let keeps =
+            client.session.keeps_if_unwanted() && client.session.pin().is_none() && !is_elsewhere;
         if !keeps || group.rules.state != StatePolicy::Track {
             return false;
         }

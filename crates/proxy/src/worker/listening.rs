@@ -233,6 +233,8 @@ impl<D: Driver> Worker<D> {
             return;
         };
         listener.link = Link::Down;
+        // Notifications exist on the primary only.
+        listener.pool = self.global.pool_of_primary(&listener.pool);
         let pool = Arc::clone(&listener.pool);
         let (_, lane_id) = self.lane_of(&pool);
         while let Some(lane) = self.tables.lanes.must_get_mut(lane_id) {
@@ -263,6 +265,28 @@ impl<D: Driver> Worker<D> {
             }
         }
         self.pump(lane_id);
+    }
+
+    /// Lets listeners that wait for a primary look for one again.
+    pub(super) fn move_listeners(&mut self) {
+        let waiting = self
+            .listening
+            .listeners
+            .iter()
+            .filter_map(|(id, listener)| {
+                let is_held = listener.pool.is_waiting_room();
+                let Link::Waiting(ticket) = listener.link else {
+                    return None;
+                };
+                is_held.then(|| (id, ticket, Arc::clone(&listener.pool)))
+            });
+        for (id, ticket, pool) in waiting.collect::<Vec<_>>() {
+            let found = self.tables.find_lane(&pool);
+            if let Some(lane) = found.and_then(|(_, lane)| self.tables.lanes.must_get_mut(lane)) {
+                lane.shard.forget(ticket);
+            }
+            self.connect_listener(id);
+        }
     }
 
     /// Gives a listener the server that it waited for.

@@ -14,7 +14,6 @@ use super::cancel::CancelAsker;
 use super::client::Leaving;
 use super::ids::ClientId;
 use super::proof::log_login;
-use super::secure::Securing;
 use super::slots::{Authenticating, Busy, ClientProtection, Phase, Plan};
 use super::tables::Tables;
 use super::{Missing, Worker};
@@ -23,6 +22,7 @@ use crate::driver::Driver;
 use crate::global::Place;
 use crate::mailbox::{Asker, CancelFrom, Message};
 use crate::peering;
+use crate::securing::Securing;
 use crate::settled::Settled;
 use crate::tls::Session;
 

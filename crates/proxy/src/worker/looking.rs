@@ -14,7 +14,7 @@ use weir_wire::backend::{self, DataRow, ErrorFields};
 use weir_wire::frame::{Side, frame};
 
 use super::Worker;
-use super::ids::ServerId;
+use super::ids::{GroupId, ServerId};
 use super::slots::{Group, Stage, Test};
 use super::tables::Tables;
 use crate::driver::Driver;
@@ -33,24 +33,31 @@ impl<D: Driver> Worker<D> {
             return false;
         };
         let group = self.tables.groups.must_get(server.group);
-        let is_due = group
-            .is_some_and(|group| group.looks.is_some() && !group.global.database_state.is_loaded());
+        let is_due = group.is_some_and(|group| {
+            group.looks.is_some()
+                && !group.global.database_state.is_loaded()
+                && self.tables.shows_catalogue(server, group)
+        });
         is_due && self.look(server_id, Test::Load { is_new: true })
     }
 
     /// Asks a free server whether the catalogue has changed, if that is due. True if it was asked.
     #[inline]
-    pub(super) fn looks_again(&mut self, server_id: ServerId) -> bool {
-        let Some(server) = self.tables.servers.must_get(server_id) else {
-            return false;
-        };
-        let Some(group) = self.tables.groups.must_get(server.group) else {
+    pub(super) fn looks_again(&mut self, server_id: ServerId, group: GroupId) -> bool {
+        let Some(group) = self.tables.groups.must_get(group) else {
             return false;
         };
         let Some(every) = group.looks else {
             return false;
         };
-        group.global.database_state.is_look_due(self.now, every) && self.look(server_id, Test::Look)
+        let state = &group.global.database_state;
+        let shows = || {
+            let server = self.tables.servers.must_get(server_id);
+            server.is_some_and(|server| self.tables.shows_catalogue(server, group))
+        };
+        (group.routing.is_none() || shows())
+            && state.is_look_due(self.now, every)
+            && self.look(server_id, Test::Look)
     }
 
     #[cold]

@@ -19,6 +19,7 @@ use weir_stats::Endpoint;
 use super::Worker;
 use super::client::Leaving;
 use super::ids::ClientId;
+use super::routing::Route;
 use super::server::REPORTED_MAX;
 use super::slots::{Client, Phase, Stage};
 use super::timers::Timer;
@@ -290,6 +291,10 @@ impl<D: Driver> Worker<D> {
         share_reported(&mut client.session, &mut group.reported);
         identify(client, moved, self.now);
         (client.group, client.lane) = (group_id, lane_id);
+        client.route = group
+            .routing
+            .as_ref()
+            .map(|_| Route::arrived(self.global.clock.now()));
         group.clients += 1;
         let timer = group.has_timeouts.then_some(self.now);
         let key = Secret::new(moved.cancel_key.clone());

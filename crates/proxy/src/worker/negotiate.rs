@@ -13,11 +13,9 @@ use std::sync::Arc;
 use weir_pool::FailureKind;
 use weir_tls::end_point::end_point;
 use weir_tls::session::TlsFault;
-use weir_wire::encode;
 
 use super::cancel::Carrying;
 use super::ids::{CancellerId, ServerId};
-use super::secure::Securing;
 use super::slots::{Address, Stage};
 use super::tables::Tables;
 use super::{Missing, Worker};
@@ -25,41 +23,10 @@ use crate::driver::Driver;
 use crate::global::LastError;
 use crate::mailbox::Asker;
 use crate::moved::Secured;
+use crate::securing::{Answer, Securing, answer, request};
 use crate::socket::Target;
 use crate::tls::Session;
 use crate::transport::{NoSuchSettings, Outgoing};
-
-/// Answer of a server to the request for TLS.
-enum Answer {
-    /// The server continues in TLS.
-    Yes,
-    /// The server has no TLS.
-    No,
-    /// The answer cannot be trusted or understood.
-    Strange(&'static str),
-}
-
-/// Reads the answer to the request for TLS, which is one byte (PostgreSQL manual, 54.2.11). Bytes with it or instead of
-/// it came unprotected and may be from anybody: none of them is used or shown (hazards SEC-02, SEC-03).
-fn answer(bytes: &[u8]) -> Answer {
-    match bytes {
-        b"S" => Answer::Yes,
-        b"N" => Answer::No,
-        [b'S' | b'N', ..] => {
-            Answer::Strange("server sent unencrypted data with its answer to the SSL request")
-        }
-        [b'E', ..] => Answer::Strange("server answered the SSL request with an error"),
-        _ => Answer::Strange("server sent an invalid answer to the SSL request"),
-    }
-}
-
-/// Returns the message that asks for TLS.
-fn request() -> Vec<u8> {
-    let mut message = Vec::new();
-    // Eight bytes.
-    let _ = encode::ssl_request(&mut message);
-    message
-}
 
 /// Returns a new handshake with the host of a target.
 fn handshake(outgoing: &Outgoing, target: &Target) -> Result<Box<Securing>, TlsFault> {

@@ -14,6 +14,7 @@ use weir_wire::sqlstate::SqlState;
 
 use super::ids::{ClientId, GroupId, LaneId, ServerId, Waiter};
 use super::looking;
+use super::routing::Routing;
 use super::slots::{Departure, Group, Lane, Server, Stage};
 use super::state;
 use super::tables::Tables;
@@ -67,6 +68,7 @@ impl<D: Driver> Worker<D> {
             lanes: Vec::with_capacity(1),
             rules,
             judge: state::judge(&settings),
+            routing: Routing::new(global, &self.global, self.global.next_id()),
             checks: state::checks(&settings),
             looks: looking::interval(every, rules.state, global.key.purpose),
             draw: self.global.next_id(),
@@ -423,6 +425,7 @@ impl<D: Driver> Worker<D> {
             }
         }
         match error {
+            WaitError::ServerDown if self.waits_elsewhere(id) => {}
             WaitError::ServerDown => self.fail_for_server(id),
             _ => {
                 let fault = self.tables.late(self.now, id);

@@ -7,6 +7,7 @@ use weir_session::fault::Fault;
 use weir_session::relay::{self, Batch, Lobby, Next, Replied};
 use weir_session::splice::Splice;
 use weir_wire::backend::TransactionStatus;
+use weir_wire::encode::EncodeError;
 
 use super::changed::HURRIED;
 use super::client::{AHEAD_MAX, Leaving};
@@ -30,7 +31,7 @@ impl<D: Driver> Worker<D> {
             return input.len();
         };
         let lease = client.lease;
-        if let Some(server) = lease.filter(|server| !self.lets_go_to_listen(id, *server, input)) {
+        if let Some(server) = lease.filter(|server| !self.lets_go(id, *server, input)) {
             return self.leased_input(id, server, input);
         }
         let Some(client) = self.tables.clients.must_get_mut(id) else {
@@ -80,7 +81,7 @@ impl<D: Driver> Worker<D> {
                     return seen.consumed + taken;
                 }
                 self.tables.begin_request(self.now, id, &batch);
-                self.check_out(id);
+                self.check_out_for(id, Some(&batch));
                 // The client is ended if no server can be had.
                 let Some(client) = self.tables.clients.get(id) else {
                     return input.len();
@@ -98,11 +99,41 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// Begins a client's block anew with this input, which its replica does not get. Returns the number of bytes handled.
+    #[cold]
+    fn begin_anew(&mut self, id: ClientId, input: &[u8]) -> usize {
+        let batch = Batch::scan(input);
+        self.tables.begin_request(self.now, id, &batch);
+        self.check_out_for(id, Some(&batch));
+        // The client is ended if no server can be had.
+        let Some(client) = self.tables.clients.get(id) else {
+            return input.len();
+        };
+        let Some(server) = client.lease.filter(|_| client.ticket.is_none()) else {
+            return 0;
+        };
+        let leased = self.tables.servers.must_get(server);
+        if leased.is_none_or(|server| server.lease != Some(id)) {
+            // The server is being checked for the client, who waits for that.
+            return 0;
+        }
+        self.pass_requests(id, server, input, true)
+    }
+
+    /// True if a client's next request goes on without the server that the client keeps, which is released.
+    #[inline]
+    fn lets_go(&mut self, id: ClientId, server: ServerId, input: &[u8]) -> bool {
+        self.lets_go_to_listen(id, server, input) || self.lets_go_to_read(id, server, input)
+    }
+
     /// Handles input of a client that has a server or is about to get one. Returns the number of bytes handled.
     #[inline]
     fn leased_input(&mut self, id: ClientId, server: ServerId, input: &[u8]) -> usize {
         if self.tables.waits_to_listen(id) {
             return 0;
+        }
+        if self.goes_to_primary(id, server, input) {
+            return self.begin_anew(id, input);
         }
         // The client waits while the server is being checked for it.
         let is_checked = self
@@ -110,7 +141,10 @@ impl<D: Driver> Worker<D> {
             .servers
             .must_get(server)
             .is_some_and(|server| server.lease == Some(id));
-        if !is_checked || self.tables.waits_for_answer(self.now, id, server, input) {
+        if !is_checked
+            || self.tables.waits_for_answer(self.now, id, server, input)
+            || self.waits_for_lsn(id, server, input)
+        {
             return 0;
         }
         let was_sending = self.tables.is_sending(id);
@@ -181,7 +215,9 @@ impl<D: Driver> Worker<D> {
                 false
             }
             Checkout::FailFast => {
-                self.fail_for_server(id);
+                if !self.waits_elsewhere(id) {
+                    self.fail_for_server(id);
+                }
                 false
             }
         };
@@ -278,23 +314,19 @@ impl<D: Driver> Worker<D> {
         else {
             return input.len();
         };
+        group.keep_judge_fresh();
+        let offered = client.offer(server, &mut group.judge, input, fresh);
+        let input = offered.input;
         let mut buffer = std::mem::take(&mut self.to_server);
         self.answers.clear();
         let mut out = Splice::new(input, &mut buffer);
         if fresh && group.finds_size {
             client.class = class_of(input);
         }
-        let begun = if fresh {
-            relay::begin_in_front(
-                &mut client.session,
-                &mut server.session,
-                &mut out,
-                &mut self.answers,
-            )
-        } else {
-            Ok(())
+        let begun = match fresh {
+            true => client.begin(server, &mut out, &mut self.answers),
+            false => client.renew_lsn(server, group, input, &mut out),
         };
-        group.keep_judge_fresh();
         let mut link = relay::Link {
             client: &mut client.session,
             server: &mut server.session,
@@ -311,8 +343,7 @@ impl<D: Driver> Worker<D> {
         let taken = relay::requests(&mut link, input, &mut out, &mut self.answers);
         group.share_definitions(&mut server.session, self.now);
         if let Ok(taken) = &taken {
-            // If a request of ours is repeated, the client's input still waits for it.
-            client.stalled = taken.stalled || (client.stalled && input.is_empty());
+            client.took(&offered, taken, &server.session);
             group.count_statements(taken.statements);
         }
         let bytes = out.finish();
@@ -357,6 +388,7 @@ impl<D: Driver> Worker<D> {
         let result = relay::replies(client, server, input, &mut out);
         let bytes = out.finish();
         let key = link.client.key;
+        let is_routed = link.client.route.is_some();
         link.count(self.now, bytes.len(), result.as_ref().ok());
         #[cfg(feature = "debug-spin")]
         if result
@@ -365,18 +397,14 @@ impl<D: Driver> Worker<D> {
         {
             crate::spin::waste(self.global.clock);
         }
-        if let Ok(replied) = &result
-            && replied.errors > 0
-        {
-            self.count_errors(server_id, replied.errors);
-        }
-        if result.as_ref().is_ok_and(|replied| replied.altered_roles) {
-            self.global.role_changes.fetch_add(1, Ordering::SeqCst);
+        if let Ok(replied) = &result {
+            self.note_rare(server_id, replied);
         }
         let consumed = match result {
             Ok(replied) => {
                 // The next client's bytes go to the server before the last bytes go to this client.
-                if replied.consumed == input.len() {
+                let is_elsewhere = is_routed && self.routed_replied(id, server_id, replied);
+                if replied.consumed == input.len() && !is_elsewhere {
                     self.after_replies(id, server_id);
                 }
                 replied.consumed
@@ -421,6 +449,17 @@ impl<D: Driver> Worker<D> {
             self.close_if_idle(id);
         }
         consumed
+    }
+
+    /// Counts errors, and transactions that changed roles.
+    #[inline]
+    fn note_rare(&mut self, server_id: ServerId, replied: &Replied) {
+        if replied.errors > 0 {
+            self.count_errors(server_id, replied.errors);
+        }
+        if replied.altered_roles {
+            self.global.role_changes.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
     /// Sends a client's batch to the server again, if the server has to repeat it.
@@ -476,8 +515,11 @@ impl<D: Driver> Worker<D> {
             matches!(server.stage, Stage::Leased) && matches!(client.phase, Phase::Ready);
         let is_free = server.session.is_free() && self.driver.is_drained(server.key);
         // The server has the client's settings by now, and the client's input comes next.
-        let is_prepared =
-            client.stalled && server.session.is_untouched() && !server.is_role_doubtful;
+        let has_begun = || client.route.as_ref().is_some_and(|route| route.has_begun());
+        let is_prepared = client.stalled
+            && server.session.is_untouched()
+            && !server.is_role_doubtful
+            && !has_begun();
         if !is_leased || !is_free || is_prepared {
             return;
         }
@@ -488,10 +530,15 @@ impl<D: Driver> Worker<D> {
             && client.pinned.is_none()
             && client.session.is_plain()
             && !server.session.is_uncertain();
+        if is_plain {
+            if may_release(client) {
+                self.release(server_id);
+            }
+            return;
+        }
         // A question of ours would stand inside the client's message, and the rest of that message would be read as
         // messages.
-        if !is_plain && (client.session.is_sending_to_server() || !self.settle_state(id, server_id))
-        {
+        if client.session.is_sending_to_server() || !self.settle_state(id, server_id) {
             return;
         }
         if self.tables.clients.must_get(id).is_some_and(may_release) {
@@ -522,6 +569,20 @@ impl<D: Driver> Worker<D> {
             self.fail_client(id, &Fault::StatementMode);
         }
         is_refused
+    }
+}
+
+impl Client {
+    /// Begins a lease, with the settings that the server lacks in front of the client's request.
+    #[inline]
+    fn begin(
+        &mut self,
+        server: &mut Server,
+        out: &mut Splice<'_>,
+        answers: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        self.tell_route(answers);
+        relay::begin_in_front(&mut self.session, &mut server.session, out, answers)
     }
 }
 
@@ -581,8 +642,8 @@ impl Tables {
     }
 
     /// True if a client's request has to wait until its server has answered a question about its session. Reasons are:
-    /// others wait for the server, its role may be gone, or the request needs a new server. Marks the client as stalled
-    /// then.
+    /// others wait for the server, its role may be gone, the request needs a new server, or the server is a replica, where
+    /// only the batch that is over was allowed. Marks the client as stalled then.
     fn waits_for_answer(
         &mut self,
         now: Moment,
@@ -596,11 +657,21 @@ impl Tables {
         };
         let is_role_doubtful = server.is_role_doubtful;
         self.begin_request(now, id, &Batch::scan(input));
-        let waits = is_role_doubtful || !self.meets(id, server_id) || self.is_due_to_others(id);
+        let waits = is_role_doubtful
+            || self.is_on_replica(id)
+            || !self.meets(id, server_id)
+            || self.is_due_to_others(id);
         if let Some(client) = self.clients.must_get_mut(id) {
             client.stalled |= waits;
         }
         waits
+    }
+
+    /// True if the client's server is a replica.
+    fn is_on_replica(&self, id: ClientId) -> bool {
+        let client = self.clients.must_get(id);
+        let route = client.and_then(|client| client.route.as_ref());
+        route.is_some_and(|route| route.is_on_replica())
     }
 
     /// True if others wait for a server and no known reason lets this client keep its own.

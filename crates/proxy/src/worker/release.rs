@@ -83,6 +83,14 @@ impl<D: Driver> Worker<D> {
         if self.driver.is_drained(server.key) {
             return self.put_back(server_id);
         }
+        self.clean(server_id);
+    }
+
+    /// Puts a server back once it is free. If that takes too long, the server is closed.
+    pub(super) fn clean(&mut self, server_id: ServerId) {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
+            return;
+        };
         server.stage = Stage::Cleaning;
         server.cleaning_until = Some(self.now.plus(DRAIN_MAX));
         self.arm_server(server_id, Some(DRAIN_MAX));
@@ -100,7 +108,7 @@ impl<D: Driver> Worker<D> {
 
     /// Takes a free server through all steps before its next client: cancels on their way, then the reset.
     fn put_back(&mut self, server_id: ServerId) {
-        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
+        let Some(mut server) = self.tables.servers.must_get_mut(server_id) else {
             return;
         };
         debug_assert!(
@@ -115,10 +123,11 @@ impl<D: Driver> Worker<D> {
         self.driver.clear_reasons(server.key);
         if server.kept != Kept::No {
             self.tables.unkeep(self.now, server_id);
+            let Some(again) = self.tables.servers.must_get_mut(server_id) else {
+                return;
+            };
+            server = again;
         }
-        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
-            return;
-        };
         let (Some(group), Some(lane)) = (
             self.tables.groups.must_get(server.group),
             self.tables.lanes.must_get_mut(server.lane),
@@ -152,12 +161,14 @@ impl<D: Driver> Worker<D> {
 
     /// Gives a free, clean server to the pool. A server in a state that must not be is closed.
     pub(super) fn check_in(&mut self, server_id: ServerId) {
-        let server = self.tables.servers.must_get(server_id);
-        if let Some(Err(unfit)) = server.map(|server| server.session.check_rest()) {
+        let Some(server) = self.tables.servers.must_get(server_id) else {
+            return;
+        };
+        if let Err(unfit) = server.session.check_rest() {
             self.global.broken.report_unfit(unfit);
             return self.close_server(server_id, "a bug was hit");
         }
-        if self.looks_again(server_id) {
+        if self.looks_again(server_id, server.group) {
             return;
         }
         let Some(server) = self.tables.servers.must_get_mut(server_id) else {
@@ -173,8 +184,11 @@ impl<D: Driver> Worker<D> {
         let Some(lane) = self.tables.lanes.must_get_mut(lane_id) else {
             return;
         };
-        let verdict = lane.shard.checkin(self.now, server_id.into());
-        self.place(server_id, verdict);
+        match lane.shard.checkin(self.now, server_id.into()) {
+            // The server is marked as idle already.
+            Checkin::Idle => {}
+            verdict => self.place(server_id, verdict),
+        }
         self.pump(lane_id);
     }
 

@@ -1,35 +1,17 @@
 //! TLS handshakes of clients, servers and cancels. Helper threads compute their steps: a signature or a certificate
 //! chain takes as long as a hundred queries (DESIGN part 5), and no query waits for one.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use weir_tls::session::{HANDSHAKE_LEN_MAX, TlsFault};
+use weir_tls::session::TlsFault;
 
 use super::Worker;
 use super::cancel::Carrying;
 use super::slots::{Phase, Stage};
 use crate::driver::{Driver, Key};
 use crate::mailbox::{Asker, Message};
-use crate::tls::{Advanced, Handshake, Progress, Session};
-
-/// Handshake in progress.
-pub(super) struct Securing {
-    /// State of the handshake; none while a helper has it.
-    handshake: Option<Handshake>,
-    /// Bytes that came in while a helper had the handshake.
-    input: Vec<u8>,
-}
-
-impl Securing {
-    /// Returns a new handshake. [`Worker::advance_handshake`] may take its first step.
-    pub(super) fn new(handshake: Handshake) -> Self {
-        Self {
-            handshake: Some(handshake),
-            input: Vec::new(),
-        }
-    }
-}
+use crate::securing::Securing;
+use crate::tls::{Advanced, Progress, Session};
 
 impl<D: Driver> Worker<D> {
     /// Continues a handshake with these bytes; no bytes for the first step.
@@ -37,27 +19,16 @@ impl<D: Driver> Worker<D> {
         let Some((_, securing)) = self.securing(asker) else {
             return;
         };
-        if securing.input.len() + bytes.len() > HANDSHAKE_LEN_MAX {
-            return self.handshake_failed(asker, &TlsFault::TooLong);
-        }
-        securing.input.extend_from_slice(bytes);
-        let Some(handshake) = securing.handshake.take() else {
-            return;
+        let step = match securing.next_step(bytes) {
+            Ok(None) => return,
+            Ok(Some(step)) => step,
+            Err(fault) => return self.handshake_failed(asker, &fault),
         };
-        let input = std::mem::take(&mut securing.input);
         let (global, worker) = (Arc::clone(&self.global), self.number);
         let job = move || {
-            // A bug must not leave the connection waiting for an answer that never comes.
-            let advanced = catch_unwind(AssertUnwindSafe(|| handshake.advance(&input)));
-            let advanced = advanced.unwrap_or_else(|_| Advanced {
-                output: Vec::new(),
-                progress: Err(TlsFault::Bug),
-            });
+            let advanced = Box::new(step.compute());
             if let Some(mailbox) = global.mailbox(worker) {
-                mailbox.send_waiting(Message::Handshake {
-                    asker,
-                    advanced: Box::new(advanced),
-                });
+                mailbox.send_waiting(Message::Handshake { asker, advanced });
             }
         };
         if self.global.helpers.handshakers.run(job).is_err() {
@@ -72,17 +43,17 @@ impl<D: Driver> Worker<D> {
         };
         match advanced.progress {
             Ok(Progress::More(handshake)) => {
-                securing.handshake = Some(handshake);
-                let has_more = !securing.input.is_empty();
+                let has_more = securing.put_back(handshake);
                 self.driver.send(key, &advanced.output);
                 if has_more {
                     self.advance_handshake(asker, &[]);
                 }
             }
             Ok(Progress::Done(mut session, mut plain)) => {
-                let mut behind = std::mem::take(&mut securing.input);
-                self.driver.send(key, &advanced.output);
-                if let Err(fault) = self.open_behind(key, &mut session, &mut behind, &mut plain) {
+                let mut output = advanced.output;
+                let outcome = securing.open_behind(&mut session, &mut plain, &mut output);
+                self.driver.send(key, &output);
+                if let Err(fault) = outcome {
                     return self.handshake_failed(asker, &fault);
                 }
                 self.secured(asker, key, session, &plain);
@@ -92,30 +63,6 @@ impl<D: Driver> Worker<D> {
                 self.handshake_failed(asker, &fault);
             }
         }
-    }
-
-    /// Opens the records that came in while a helper had the handshake.
-    fn open_behind(
-        &mut self,
-        key: Key,
-        session: &mut Session,
-        behind: &mut Vec<u8>,
-        plain: &mut Vec<u8>,
-    ) -> Result<(), TlsFault> {
-        if behind.is_empty() {
-            return Ok(());
-        }
-        let mut partial = vec![0; HANDSHAKE_LEN_MAX];
-        let len = session.take_partial(&mut partial);
-        partial.truncate(len);
-        partial.append(behind);
-        let (mut opened, mut answer) = (vec![0; partial.len()], Vec::new());
-        let outcome = session.open(&mut partial, &mut opened, &mut answer);
-        if !answer.is_empty() {
-            self.driver.send(key, &answer);
-        }
-        plain.extend_from_slice(opened.get(..outcome?.len).unwrap_or_default());
-        Ok(())
     }
 
     /// Continues with the purpose of a connection whose handshake is done.

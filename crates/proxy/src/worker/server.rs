@@ -1,183 +1,33 @@
 //! Servers: connections to PostgreSQL, from the first attempt to their end.
 
-use std::io::ErrorKind;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use slotmap::Key as _;
 use weir_auth::kdf::{ScramKeys, derive};
 use weir_auth::scram::Nonce;
-use weir_config::{ChannelBinding, HostAddr};
-use weir_pool::{ConnectToken, FailureKind, Moment, Serial};
+use weir_config::ChannelBinding;
+use weir_pool::{FailureKind, Moment};
 use weir_session::fault::Fault;
 use weir_session::login::{
     BindingPolicy, Credentials, LoggedIn, LoginFault, LoginPlan, LoginStep, ServerLogin, Transport,
 };
 use weir_session::server::Server as Session;
-use weir_stats::Endpoint;
 use weir_wire::backend::ErrorFields;
 use weir_wire::startup::Version;
 
 use super::client::Leaving;
-use super::ids::{ClientId, GroupId, LaneId, ServerId, Waiter};
-use super::slots::{Phase, Server, Stage, Test, tcp_targets};
+use super::ids::{ClientId, GroupId, ServerId, Waiter};
+use super::slots::{Phase, Stage, Test};
 use super::tables::Tables;
 use super::{Missing, Worker};
-use crate::driver::{Driver, Key, Owner, Why};
+use crate::driver::{Driver, Key, Why};
 use crate::global::{LastError, lock, random, secret_of};
-use crate::hosts::HostId;
 use crate::mailbox::{Asker, Message};
-use crate::moved::Facts;
-use crate::resolve::{Resolved, resolve};
-use crate::socket::Target;
 
 /// Maximum number of sets of reported values that a pool remembers.
 pub(super) const REPORTED_MAX: usize = 64;
 
 impl<D: Driver> Worker<D> {
-    /// Starts one more server connection for a pool.
-    pub(super) fn connect(&mut self, lane_id: LaneId, token: ConnectToken) {
-        let Some(lane) = self.tables.lanes.must_get_mut(lane_id) else {
-            return;
-        };
-        let port = lane.global.group.settings().port;
-        let host = token.host();
-        let facts = Facts {
-            id: self.global.next_id(),
-            target: Target::Unix(std::path::PathBuf::new(), port),
-            local: Endpoint::default(),
-            pid: 0,
-            key: Box::default(),
-            connected_at: self.now,
-            tls: None,
-        };
-        let serial = Serial(facts.id);
-        let session = Session::new(Arc::default());
-        let mut server = Server::new(Key::null(), (lane.group, lane_id), session, facts, self.now);
-        server.stage = Stage::Connecting;
-        let id = self.tables.servers.insert(server);
-        lane.shard.connect_started(token, id.into(), serial);
-        if lane.shard.is_reserve(id.into()) {
-            let name = self.tables.server_name(id);
-            tracing::warn!("{name} taking connection from reserve_pool");
-        }
-        let timeout = self.global.settled().settings.global.server_connect_timeout;
-        self.arm_server(id, timeout);
-        self.dial(id, host);
-    }
-
-    /// Connects to a host, after a look-up of its name if it has one.
-    fn dial(&mut self, id: ServerId, host: HostId) {
-        let server = self.tables.servers.must_get(id);
-        let Some(group) = server.and_then(|server| self.tables.groups.must_get(server.group))
-        else {
-            return;
-        };
-        let settings = Arc::clone(&group.settings);
-        let port = settings.port;
-        let is_it = |address: &&HostAddr| self.global.hosts.id_of(Some(address), port) == host;
-        let target = match settings.hosts.iter().find(is_it) {
-            Some(HostAddr::Name(name)) => return self.resolve_host(id, name, port),
-            Some(HostAddr::Ip(ip)) => Target::Tcp((*ip, port).into(), None),
-            Some(HostAddr::UnixDir(directory)) => {
-                Target::Unix(directory.join(format!(".s.PGSQL.{port}")), port)
-            }
-            Some(HostAddr::Abstract(name)) => {
-                Target::Abstract(format!("{name}/.s.PGSQL.{port}"), port)
-            }
-            None if settings.hosts.is_empty() => return self.try_targets(id, Vec::new()),
-            None => {
-                // A second reload came before this worker has seen the first. The next attempt knows the new host.
-                let text = "the host is no longer configured".to_owned();
-                return self.login_failed(id, LastError { text, body: None }, FailureKind::Local);
-            }
-        };
-        self.try_targets(id, vec![target]);
-    }
-
-    /// Connects to a host whose name has to be looked up.
-    fn resolve_host(&mut self, id: ServerId, name: &str, port: u16) {
-        if let Some(addresses) = self.global.resolver.cached(name, self.now) {
-            return self.try_addresses(id, name, port, addresses);
-        }
-        let Some(server) = self.tables.servers.must_get_mut(id) else {
-            return;
-        };
-        server.stage = Stage::Resolving(name.to_owned());
-        if !resolve(&self.global, name.to_owned(), self.number, id) {
-            let text = "too many name look-ups at once".to_owned();
-            self.login_failed(id, LastError { text, body: None }, FailureKind::Local);
-        }
-    }
-
-    pub(super) fn resolved(&mut self, resolved: Resolved) {
-        let Some(server) = self.tables.servers.get_mut(resolved.server) else {
-            // The server was given up meanwhile.
-            return;
-        };
-        match std::mem::replace(&mut server.stage, Stage::Connecting) {
-            Stage::Resolving(name) => {
-                let port = server.facts.target.endpoint().port;
-                self.try_addresses(resolved.server, &name, port, resolved.addresses);
-            }
-            other => server.stage = other,
-        }
-    }
-
-    /// Connects to the addresses of a host's name.
-    fn try_addresses(
-        &mut self,
-        id: ServerId,
-        name: &str,
-        port: u16,
-        addresses: Result<Vec<IpAddr>, String>,
-    ) {
-        match addresses {
-            Ok(addresses) => self.try_targets(id, tcp_targets(name, addresses, port).collect()),
-            Err(text) => {
-                let error = LastError { text, body: None };
-                self.login_failed(id, error, FailureKind::Refused);
-            }
-        }
-    }
-
-    /// Connects to the first address that accepts the attempt.
-    fn try_targets(&mut self, id: ServerId, mut targets: Vec<Target>) {
-        let mut last = std::io::Error::new(ErrorKind::NotFound, "no address");
-        while !targets.is_empty() {
-            let target = targets.remove(0);
-            match self.driver.connect(&target, Owner::Server(id)) {
-                Ok(key) => {
-                    if let Some(server) = self.tables.servers.must_get_mut(id) {
-                        server.key = key;
-                        server.facts.target = target;
-                        server.stage = Stage::Connecting;
-                        server.targets = targets;
-                    }
-                    return;
-                }
-                Err(error) => last = error,
-            }
-        }
-        let kind = if is_local(&last) {
-            FailureKind::Local
-        } else {
-            FailureKind::Refused
-        };
-        let text = format!("connect failed: {last}");
-        self.login_failed(id, LastError { text, body: None }, kind);
-    }
-
-    /// Handles a connection attempt that an address refused.
-    pub(super) fn connect_failed(&mut self, id: ServerId, error: &std::io::Error) {
-        let Some(server) = self.tables.servers.must_get_mut(id) else {
-            return;
-        };
-        server.key = Key::null();
-        let text = format!("connect failed: {error}");
-        self.login_failed(id, LastError { text, body: None }, FailureKind::Refused);
-    }
-
     /// Starts the login on a connection that is made, and protected if required.
     pub(super) fn begin_login(&mut self, id: ServerId) {
         let Some(server) = self.tables.servers.must_get_mut(id) else {
@@ -401,9 +251,17 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.tables.servers.must_get_mut(id) else {
             return;
         };
-        let group_id = server.group;
-        let mut session = Session::new(Arc::new(logged_in.reported));
+        let (group_id, lane_id) = (server.group, server.lane);
+        let mut reported = logged_in.reported;
+        let is_routed = self.tables.unify_host_facts(lane_id, &mut reported);
+        let mut session = Session::new(Arc::new(reported));
         session.set_process(logged_in.pid);
+        if is_routed {
+            session.hide_host_facts(false);
+        }
+        let Some(server) = self.tables.servers.must_get_mut(id) else {
+            return;
+        };
         (server.facts.pid, server.facts.key) = (logged_in.pid, logged_in.key);
         self.tables.share_reported(group_id, &mut session);
         if let Some(server) = self.tables.servers.must_get_mut(id) {
@@ -628,6 +486,8 @@ impl<D: Driver> Worker<D> {
                 lane.shard.closed(self.now, id.into());
             }
         }
+        let is_elsewhere =
+            (server.lease).is_some_and(|client| self.tables.may_run_elsewhere(client, &server));
         match (server.stage, server.lease) {
             (Stage::Testing(Test::Check(Waiter::Client(client))), _) => self.wait_again(client),
             (Stage::Testing(Test::Check(Waiter::Listener(listener))), _) => {
@@ -639,17 +499,17 @@ impl<D: Driver> Worker<D> {
             (_, Some(client)) if self.tables.is_asked_about(client) => {
                 self.inquiry_lost(client, reason);
             }
+            (_, Some(client)) if is_elsewhere => {
+                self.run_elsewhere(client, &server.kept_batch);
+            }
             // No error can be sent in the middle of a message.
             (_, Some(client)) if server.session.is_mid_message() => {
-                if let Some(client) = self.tables.clients.must_get_mut(client) {
-                    client.lease = None;
-                }
+                self.mark_write(client);
+                self.tables.end_lease(client);
                 self.remove_client(client, Leaving::Lost, reason);
             }
             (_, Some(client)) if self.tables.does_without(client, &server.session) => {
-                if let Some(client) = self.tables.clients.must_get_mut(client) {
-                    client.lease = None;
-                }
+                self.tables.end_lease(client);
             }
             (_, Some(client)) => self.lost_server(client, server.session.is_dying()),
             _ => {}
@@ -678,7 +538,11 @@ impl<D: Driver> Worker<D> {
                     client.ticket = Some(ticket);
                 }
             }
-            Checkout::FailFast => self.fail_for_server(id),
+            Checkout::FailFast => {
+                if !self.waits_elsewhere(id) {
+                    self.fail_for_server(id);
+                }
+            }
         }
         self.pump(lane_id);
     }
@@ -692,6 +556,8 @@ impl<D: Driver> Worker<D> {
             return self.inquiry_lost(id, "server conn crashed?");
         }
         client.lease = None;
+        // The server may have committed without an answer, and whoever looks for the commit has to see it.
+        self.mark_write(id);
         if has_spoken {
             self.remove_client(id, Leaving::Lost, "server closed");
         } else {
@@ -723,6 +589,13 @@ impl Tables {
                 }
                 group.reported.push(Arc::clone(session.reported()));
             }
+        }
+    }
+
+    /// Lets a client go on without the server that it had.
+    fn end_lease(&mut self, id: ClientId) {
+        if let Some(client) = self.clients.must_get_mut(id) {
+            client.lease = None;
         }
     }
 
@@ -787,7 +660,7 @@ fn refusal_code(body: &[u8]) -> Option<weir_wire::sqlstate::SqlState> {
 }
 
 /// True if the error is our own shortage and not the host's fault (hazard COR-44).
-fn is_local(error: &std::io::Error) -> bool {
+pub(super) fn is_local(error: &std::io::Error) -> bool {
     // EMFILE, ENFILE, ENOMEM, EADDRNOTAVAIL
     matches!(error.raw_os_error(), Some(23 | 24 | 12 | 99))
 }

@@ -10,6 +10,7 @@ use slotmap::Key as _;
 use weir_auth::secret::Secret;
 use weir_config::{PoolSettings, StateCheck};
 use weir_pool::{Entered, Moment, Serial, Shard, Ticket, Transfer, Want};
+use weir_route::Load;
 use weir_session::client::Client as ClientSession;
 use weir_session::fault::Fault;
 use weir_session::hello::{Hello, Opening};
@@ -28,13 +29,14 @@ use super::inquiry::Inquiry;
 use super::keeping::Kept;
 use super::listening::Subscriber;
 use super::measure::Timing;
-use super::secure::Securing;
+use super::routing::{Route, Routing};
 use super::sizing::Counted;
 use super::state::Pinned;
 use crate::console::{Conversation, Role};
 use crate::driver::Key;
 use crate::global::{GlobalGroup, GlobalPool};
 use crate::moved::Facts;
+use crate::securing::Securing;
 use crate::socket::Target;
 use crate::tls::Protection;
 use crate::transport::{Incoming, Outgoing};
@@ -172,6 +174,8 @@ pub(super) struct Client {
     pub(super) pinned: Option<Box<Pinned>>,
     /// Listening state; most clients do not listen.
     pub(super) subscriber: Option<Box<Subscriber>>,
+    /// Host of the client's transaction, if its database has several.
+    pub(super) route: Option<Box<Route>>,
     /// Time of the client's timer, if armed.
     pub(super) timer: Option<Moment>,
 }
@@ -200,6 +204,7 @@ impl Client {
             identity: Box::new(identity),
             pinned: None,
             subscriber: None,
+            route: None,
             timer: None,
         }
     }
@@ -385,6 +390,8 @@ pub(super) struct Server {
     pub(super) end_point: Option<Vec<u8>>,
     /// Addresses of the host to try next if the login fails.
     pub(super) targets: Vec<Target>,
+    /// Batch in progress, if it may run on another host instead. The buffer is reused.
+    pub(super) kept_batch: Vec<u8>,
     pub(super) timer: Option<Moment>,
 }
 
@@ -422,6 +429,7 @@ impl Server {
             outgoing: None,
             end_point: None,
             targets: Vec::new(),
+            kept_batch: Vec::new(),
             timer: None,
         }
     }
@@ -440,6 +448,19 @@ pub(super) struct Lane {
     pub(super) tick: Option<Moment>,
 }
 
+impl Lane {
+    /// Returns the load of the pool as this worker sees it: its own servers and waiters, and its share of the size.
+    pub(super) fn load(&self, workers: u32) -> Load {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let size = self.global.group.settings().pool_size.div_ceil(workers);
+        Load {
+            in_use: count(self.shard.servers().saturating_sub(self.shard.idle())),
+            waiting: count(self.shard.waiting()),
+            size,
+        }
+    }
+}
+
 /// This worker's part of a group: what its clients share, whichever host they use.
 pub(super) struct Group {
     pub(super) global: Arc<GlobalGroup>,
@@ -449,6 +470,8 @@ pub(super) struct Group {
     pub(super) rules: Rules,
     /// Judges what statements may do to a session.
     pub(super) judge: Judge,
+    /// Router; none if the database has one host.
+    pub(super) routing: Option<Box<Routing>>,
     /// Frequency of checks for session state that no statement shows.
     pub(super) checks: StateCheck,
     /// Interval at which the servers look at what the database's functions do, if at all.
@@ -479,7 +502,7 @@ pub(super) struct Group {
 }
 
 /// Returns the addresses of a host name as targets.
-pub(super) fn tcp_targets(
+pub(crate) fn tcp_targets(
     name: &str,
     addresses: Vec<IpAddr>,
     port: u16,

@@ -32,12 +32,16 @@ impl<D: Driver> Worker<D> {
         let servers = servers.map(|(id, server)| self.server_row(id, server));
         let cancels = self.tables.cancellers.iter();
         let cancels = cancels.filter_map(|(_, canceller)| self.canceller_row(canceller));
-        Snapshot {
+        let mut snapshot = Snapshot {
             clients: clients.chain(askers).collect(),
             servers: servers.chain(cancels).collect(),
             memory: self.tables.memory(),
             ..self.describe_pools()
-        }
+        };
+        let routings = self.tables.groups.iter();
+        let routings = routings.filter_map(|(_, group)| group.routing.as_ref());
+        routings.for_each(|routing| routing.show_routes(&mut snapshot));
+        snapshot
     }
 
     /// Returns a snapshot without a row for each client and server.
@@ -77,6 +81,9 @@ impl<D: Driver> Worker<D> {
             let key = &group.global.key;
             let name = (key.database.to_string(), key.user.to_string());
             let mut row = self.group_row(group);
+            if let Some(routing) = &group.routing {
+                routing.show_hosts(&mut snapshot);
+            }
             let totals = snapshot.databases.entry(name.0.clone()).or_default();
             add_totals(totals, group, period_us.unwrap_or(u64::MAX));
             for id in &group.lanes {

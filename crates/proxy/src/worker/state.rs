@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use weir_config::{PoolMode, PoolSettings, SequenceValues, SessionState, StateCheck};
+use weir_config::{
+    FunctionPattern, NamePattern, PoolMode, PoolSettings, SequenceValues, SessionState, StateCheck,
+};
 use weir_pool::Moment;
 use weir_session::fault::Fault;
 use weir_session::relay::{SequencePolicy, StatePolicy};
-use weir_sql::{Functions, Judge};
+use weir_sql::{Functions, Judge, Names, Pattern};
 
 use super::Worker;
 use super::ids::{ClientId, ServerId};
@@ -172,7 +174,33 @@ pub(super) fn checks(pool: &PoolSettings) -> StateCheck {
 /// Returns a judge of statements with the pool's list of functions.
 pub(super) fn judge(pool: &PoolSettings) -> Judge {
     let names = pool.session_state_functions.iter();
-    Judge::new(Functions::new(names.map(ToString::to_string)))
+    let mut judge = Judge::new(Functions::new(names.map(ToString::to_string)));
+    if let Some(cluster) = &pool.cluster {
+        let [primary, read] =
+            [&cluster.primary_functions, &cluster.read_functions].map(|list| patterns(list));
+        judge.set_names(Names::new(primary, read));
+    }
+    judge
+}
+
+fn patterns(list: &[FunctionPattern]) -> Vec<Pattern> {
+    let patterns = list.iter().map(|pattern| {
+        let (name, is_open) = match &pattern.name {
+            NamePattern::Exact(name) => (name, false),
+            NamePattern::Prefix(name) => (name, true),
+        };
+        Pattern::new(pattern.schema.as_deref(), name, is_open)
+    });
+    patterns.collect()
+}
+
+/// True if the judge of a pool with the old settings does not suit the new ones.
+pub(super) fn needs_another_judge(old: &PoolSettings, new: &PoolSettings) -> bool {
+    let lists = |pool: &PoolSettings| {
+        let cluster = pool.cluster.as_ref();
+        cluster.map(|it| (it.primary_functions.clone(), it.read_functions.clone()))
+    };
+    old.session_state_functions != new.session_state_functions || lists(old) != lists(new)
 }
 
 impl Group {

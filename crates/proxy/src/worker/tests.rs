@@ -31,3 +31,5 @@ mod unsent;
 mod upgrade;
 mod vanish;
 mod world;
+
+pub(crate) use secure::CONFIG;

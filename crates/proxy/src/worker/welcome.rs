@@ -62,7 +62,7 @@ impl<D: Driver> Worker<D> {
                 self.enter(id, reported);
             }
             None => {
-                if self.check_out(id) {
+                if self.check_out_for(id, None) {
                     let server = self
                         .tables
                         .clients

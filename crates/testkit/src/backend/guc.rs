@@ -44,6 +44,7 @@ const DATE_STYLES: Kind = Kind::Enum(&[
     "SQL, DMY",
     "German, DMY",
 ]);
+const COMMIT_MODES: Kind = Kind::Enum(&["local", "remote_write", "remote_apply", "on", "off"]);
 const ISOLATION: Kind = Kind::Enum(&[
     "read committed",
     "repeatable read",
@@ -81,6 +82,7 @@ const KNOWN: &[Known] = &[
     known("session_authorization", Kind::Text, "ann"),
     known("standard_conforming_strings", Kind::Bool, "on"),
     known("statement_timeout", Kind::Time, "0"),
+    known("synchronous_commit", COMMIT_MODES, "on"),
     known("TimeZone", Kind::Text, "UTC"),
     known("work_mem", Kind::Memory, "4096"),
 ];

@@ -52,7 +52,7 @@ impl Backend {
     /// Runs a statement that returns no rows.
     pub(super) fn run_without_rows(&mut self, sql: &Sql, alone: bool) -> Result<(), Failure> {
         match sql {
-            Sql::Begin => self.begin(),
+            Sql::Begin(is_read_only) => self.begin(*is_read_only),
             Sql::Commit | Sql::Rollback => self.end_block(sql),
             Sql::Savepoint(name) => self.savepoint(name)?,
             Sql::Release(name) => self.release(name)?,
@@ -101,6 +101,7 @@ impl Backend {
 
     /// Runs statements about objects that a session holds.
     fn run_with_objects(&mut self, sql: &Sql, alone: bool) -> Result<(), Failure> {
+        self.refuse_write(sql)?;
         match sql {
             Sql::Alter(table, to_int) => self.alter(table, *to_int)?,
             Sql::CreateTemp { table, on_commit } => self.create(table, *on_commit)?,
@@ -154,7 +155,8 @@ impl Backend {
         Ok(())
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, is_read_only: bool) {
+        self.is_read_only |= is_read_only;
         if self.status == InTransaction {
             let text = "there is already a transaction in progress";
             self.notice(Notice::Warning, "25001", text);

@@ -143,7 +143,9 @@ impl Backend {
             Select::CustomSetting(_) => column("coalesce", TEXT),
             Select::FailsEarly | Select::Integer(_) => column("?column?", INT4),
             Select::FailsLate => column("?column?", FLOAT8),
+            Select::Guard(_) => column("none", INT4),
             Select::Lastval => column("lastval", INT8),
+            Select::Ledger(_) => column("a", TEXT),
             Select::Literal(_) | Select::Series(..) => column("?column?", TEXT),
             Select::Lock(Lock::Take, _) => column("pg_advisory_lock", VOID),
             Select::Lock(Lock::Transaction, _) => column("pg_advisory_xact_lock", VOID),
@@ -151,6 +153,7 @@ impl Backend {
             Select::Lock(Lock::Unlock, _) => column("pg_advisory_unlock", BOOL),
             Select::Lock(Lock::UnlockAll, _) => column("pg_advisory_unlock_all", VOID),
             Select::Nextval(_) => column("nextval", INT8),
+            Select::Note(_) => column("note", TEXT),
             Select::Question(_) | Select::Rows(..) => column("what", TEXT),
             Select::SessionUser => column("session_user", NAME),
             Select::SetConfig { .. } => column("set_config", TEXT),
@@ -167,7 +170,9 @@ impl Backend {
             values: vec![vec![Some(value)]],
             tag: Tag::Plain(word),
         };
+        self.refuse_write(sql)?;
         self.see(sql);
+        self.record(sql);
         match sql {
             Sql::Show(name) => Ok(plain(self.show(name)?, "SHOW")),
             Sql::Fetch(count, name) => self.fetch(*count, name),
@@ -212,11 +217,18 @@ impl Backend {
                 let row = |row| vec![Some(format!("{what}{row}"))];
                 return Ok((1..=*count).map(row).collect());
             }
+            Select::Guard(lsn) if self.has_replayed(*lsn) => return Ok(Vec::new()),
+            Select::Guard(_) => return Err(Failure::new("22012", "division by zero")),
+            Select::Ledger(_) => return Ok(self.ledger_rows()),
             Select::Table(table, _) => return self.rows_of(table),
             Select::FailsEarly | Select::FailsLate => {
                 return Err(Failure::new("22012", "division by zero"));
             }
             Select::Literal(value) | Select::Integer(value) => value.clone(),
+            Select::Note(row) => {
+                self.add_to_ledger(vec![row.clone()]);
+                row.clone()
+            }
             Select::CurrentSetting(name) => self.show(name)?,
             Select::CustomSetting(name) => {
                 let value = self.show(name).unwrap_or_default();
@@ -258,7 +270,7 @@ impl Backend {
 
     pub(super) fn insert(&mut self, table: &Name, mut rows: Vec<String>) {
         if table.table == "sink" {
-            self.session.ledger.append(&mut rows);
+            self.add_to_ledger(rows);
         } else if self.session.state.tables.contains_key(&table.table)
             && let Some(table) = self.session.change().tables.get_mut(&table.table)
         {

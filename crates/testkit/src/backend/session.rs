@@ -102,6 +102,9 @@ impl Backend {
 
     /// Ends the transaction, by commit or by rollback.
     pub(super) fn end_session_transaction(&mut self, commits: bool) {
+        if commits {
+            self.commit_at_site();
+        }
         let session = &mut self.session;
         session.savepoints.clear();
         let mut shared = self.database.shared();
@@ -250,6 +253,9 @@ impl Backend {
 
     pub(super) fn show(&self, name: &str) -> Result<String, Failure> {
         let values = &self.session.state.values;
+        if name.eq_ignore_ascii_case("in_hot_standby") && self.is_on_standby() {
+            return Ok("on".to_owned());
+        }
         self.defaults
             .show(values, name)
             .ok_or_else(|| super::guc::unrecognized(name))
@@ -308,13 +314,12 @@ impl Backend {
     /// True if the session holds nothing that another client could see, apart from settings, statements prepared
     /// by the protocol, and values of sequences.
     pub fn holds_nothing(&self) -> bool {
-        let all = [
-            Held::Channels,
-            Held::Cursors,
-            Held::Locks,
-            Held::Prepared,
-            Held::Temporary,
-        ];
+        !self.holds(Held::Channels) && self.keeps_no_server()
+    }
+
+    /// True if the session holds nothing for which a pooler must keep its server; a pooler may listen elsewhere.
+    pub fn keeps_no_server(&self) -> bool {
+        let all = [Held::Cursors, Held::Locks, Held::Prepared, Held::Temporary];
         all.into_iter().all(|what| !self.holds(what))
     }
 

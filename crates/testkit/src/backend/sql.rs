@@ -11,7 +11,8 @@ mod shorthand;
 pub(super) enum Sql {
     /// `ALTER TABLE t ALTER COLUMN v TYPE int|text ..`; true for int.
     Alter(String, bool),
-    Begin,
+    /// True for READ ONLY.
+    Begin(bool),
     /// `None` means all cursors.
     CloseCursor(Option<String>),
     Commit,
@@ -130,11 +131,17 @@ pub(super) enum Select {
     FailsEarly,
     /// Fails at execution, after its RowDescription.
     FailsLate,
+    /// Weir's comparison of a replica's position: fails unless the host has replayed that much WAL.
+    Guard(u64),
     Integer(String),
     Lastval,
+    /// `SELECT a FROM public.sink WHERE a <> 'tag'`: the committed rows.
+    Ledger(String),
     Literal(String),
     Lock(Lock, i64),
     Nextval(String),
+    /// `note('row')`: a function that inserts a row into `public.sink` and returns it.
+    Note(String),
     /// Weir's query about the session's state.
     Question(Vec<Ask>),
     /// Shorthand: this number of rows in a column `what`.
@@ -198,7 +205,7 @@ impl Sql {
     pub(super) fn commits_at_once(&self) -> bool {
         matches!(
             self,
-            Self::Begin | Self::Commit | Self::DiscardAll | Self::Rollback
+            Self::Begin(_) | Self::Commit | Self::DiscardAll | Self::Rollback
         )
     }
 }
@@ -206,8 +213,8 @@ impl Sql {
 /// Parses the statements of a text. A syntax error anywhere fails the whole text, as in PostgreSQL.
 pub(super) fn parse(text: &[u8]) -> Result<Vec<Sql>, String> {
     let text = String::from_utf8_lossy(text);
-    if let Some(question) = forms::question(&text) {
-        return Ok(vec![question]);
+    if let Some(of_weir) = forms::question(&text).or_else(|| forms::guard(&text)) {
+        return Ok(vec![of_weir]);
     }
     let Some(statements) = token::statements(&text) else {
         return Err(format!("syntax error at or near \"{text}\""));

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use weir_tls::session::TlsFault;
 
 use super::super::secured::{Records, TlsRead};
-use super::super::{Chunk, Completion, Flow, Key};
+use super::super::{Completion, Flow, Key};
 use super::Epoll;
 
 impl Epoll {
@@ -35,12 +35,12 @@ impl Epoll {
     }
 
     /// Receives TLS records and opens them.
-    pub(super) fn receive_sealed(&mut self, key: Key, chunk: &mut Chunk) -> Option<Completion> {
+    pub(super) fn receive_sealed(&mut self, key: Key) -> Option<Completion> {
         let mut records = std::mem::take(&mut self.records);
         let conn = self.conns.get_mut(key)?;
         let owner = conn.owner;
         let read = match &mut conn.tls {
-            Some(tls) => records.read(|room| conn.socket.receive(room), tls, chunk.room()),
+            Some(tls) => records.read(|room| conn.socket.receive(room), tls, self.spare.room()),
             None => TlsRead::Ended(None),
         };
         let completion = match read {
@@ -63,7 +63,7 @@ impl Epoll {
                 if !records.answer().is_empty() {
                     self.send_raw(key, records.answer());
                 }
-                (len > 0).then(|| Completion::Received(owner, chunk.take(len)))
+                (len > 0).then(|| Completion::Received(owner, self.spare.take(len)))
             }
             TlsRead::Ended(error) => {
                 if !records.answer().is_empty() {

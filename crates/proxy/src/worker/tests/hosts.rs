@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_testkit::say::say;
+
 use crate::socket::Target;
 
 use super::world::{Host, World};
@@ -96,4 +98,26 @@ fn a_pool_that_moves_takes_the_limits_of_its_new_host() {
     let greeting = world.callers[client].heard();
     assert!(greeting.ends_with("Z(I)"), "{greeting}");
     assert_eq!((world.servers.len(), &*dialled(&world)), (before + 1, "2"));
+}
+
+#[test]
+fn rt_50_a_database_with_one_host_has_no_router_and_its_clients_no_route() {
+    let mut world = World::new(1, "[databases]\nshop = host=10.0.0.1\n; no others");
+    let client = dial(&mut world, "shop");
+    world.callers[client].say(&say().query("BEGIN").query("SELECT 1").query("COMMIT"));
+    world.settle();
+    assert!(world.callers[client].heard().ends_with("Z(I)"));
+    let tables = &world.workers[0].tables;
+    assert!(
+        tables
+            .groups
+            .iter()
+            .all(|(_, group)| group.routing.is_none())
+    );
+    assert!(
+        tables
+            .clients
+            .iter()
+            .all(|(_, client)| client.route.is_none())
+    );
 }

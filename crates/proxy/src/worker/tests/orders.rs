@@ -1,9 +1,11 @@
 //! Orders of an administrator, and their effect on clients.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_testkit::say::say;
 
+use super::postgres::LAST_WORD;
 use super::world::{Host, World};
 use crate::driver::memory::End;
 
@@ -186,6 +188,47 @@ fn kill_ends_clients_and_servers_at_once_and_leaves_the_database_paused() {
         world.callers[late].heard();
         assert_eq!(world.ask(late, &row()), ROW);
     }
+}
+
+/// A first login locked the pools and then the orders, and PAUSE the orders and then the pools.
+#[test]
+fn first_logins_of_pools_and_pauses_do_not_wait_for_each_other() {
+    let world = World::new(1, "");
+    let global = Arc::clone(&world.global);
+    let (done, over) = crossbeam_channel::bounded(1);
+    std::thread::spawn(move || {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..2_000 {
+                    global.pause(None, "pause").unwrap();
+                    global.resume(None).unwrap();
+                }
+            });
+            for number in 0..2_000 {
+                let settled = global.settled();
+                let user = format!("user{number}");
+                let settings = settled.settings.pool("shop", &user).unwrap();
+                let _ = global.pool(settings);
+            }
+        });
+        let _ = done.send(());
+    });
+    let limit = Duration::from_secs(60);
+    assert!(over.recv_timeout(limit).is_ok(), "they wait for each other");
+}
+
+#[test]
+fn a_client_that_has_its_servers_fatal_error_gets_no_second_one() {
+    let mut world = World::new(1, LINES);
+    let (console, client) = (world.login_to_console(), world.login());
+    world.ask(client, &say().query("begin").into_bytes());
+    // The FATAL arrives, the end of the connection does not yet.
+    world.servers[0].say_last_word();
+    world.settle();
+    assert_eq!(world.ask(console, &order("KILL shop")), "C(done)");
+    let told = format!("E(FATAL 57P01 {LAST_WORD})");
+    assert_eq!(world.callers[client].heard(), told);
+    assert!(world.callers[client].is_closed());
 }
 
 #[test]

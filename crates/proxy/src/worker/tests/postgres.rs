@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use weir_testkit::backend::{Backend, Database};
+use weir_testkit::cluster::Site;
 use weir_testkit::reading::messages;
 use weir_testkit::say::say;
 use weir_wire::backend::{self, TransactionStatus};
@@ -19,6 +20,8 @@ use crate::global::lock;
 pub(super) const CANCELLED: &str = "canceling statement due to user request";
 /// Error text of every statement that took too long.
 pub(super) const TIMED_OUT: &str = "canceling statement due to statement timeout";
+/// Text of the FATAL error before the end of a connection.
+pub(super) const LAST_WORD: &str = "terminating connection due to administrator command";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -61,6 +64,8 @@ pub(super) struct Postgres {
     /// Database whose sessions behave as PostgreSQL's, with parameters of the start-up packet. Without one, sessions
     /// understand the shorthand.
     pub(super) database: Option<Database>,
+    /// Host of the connection, in a world with several.
+    pub(super) site: Option<Site>,
     stage: Stage,
     inbox: Vec<u8>,
     /// Message that is being executed: the target of a cancel.
@@ -98,6 +103,7 @@ impl Postgres {
             peer,
             backend: Backend::default(),
             database: None,
+            site: None,
             stage: Stage::Opening,
             inbox: Vec::new(),
             running: None,
@@ -397,23 +403,28 @@ impl Postgres {
         true
     }
 
+    /// Executes all that has arrived, and ends the connection before any answer leaves.
+    pub(super) fn die_unheard(&mut self) {
+        while self.work() {}
+        self.discard_unsent();
+        self.die(false, End::Reset);
+    }
+
     /// Ends the connection, with a FATAL error first or without.
     pub(super) fn die(&mut self, last_word: bool, how: End) {
         if last_word {
-            let mut word = Vec::new();
-            fatal(
-                &mut word,
-                "57P01",
-                "terminating connection due to administrator command",
-            );
-            // The error is sent whole or not at all.
-            self.outbox.append(&mut word);
-            if self.outbox.len() <= self.peer.room() {
-                self.speak(usize::MAX);
-            }
+            self.say_last_word();
         }
         self.stage = Stage::Over;
         self.peer.end(how);
+    }
+
+    /// Sends a FATAL error, whole or not at all.
+    pub(super) fn say_last_word(&mut self) {
+        fatal(&mut self.outbox, "57P01", LAST_WORD);
+        if self.outbox.len() <= self.peer.room() {
+            self.speak(usize::MAX);
+        }
     }
 
     fn open(&mut self) -> bool {
@@ -440,7 +451,10 @@ impl Postgres {
             let own = |name: &str| !["user", "database"].contains(&name);
             let settings = self.parameters.iter().filter(|(name, _)| own(name));
             let settings: Vec<_> = settings.map(|(n, v)| (n.as_str(), v.as_str())).collect();
-            self.backend = Backend::open(database, self.user(), &settings);
+            self.backend = match &self.site {
+                Some(site) => Backend::open_at(database, site, self.user(), &settings),
+                None => Backend::open(database, self.user(), &settings),
+            };
             self.backend.set_process(self.pid);
             self.backend.watch();
         }

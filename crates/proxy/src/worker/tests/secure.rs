@@ -41,7 +41,7 @@ static FILES: LazyLock<(PathBuf, PathBuf)> = LazyLock::new(|| {
 });
 
 /// TLS settings of a server with that certificate.
-pub(super) static CONFIG: LazyLock<Arc<ServerConfig>> = LazyLock::new(|| {
+pub(crate) static CONFIG: LazyLock<Arc<ServerConfig>> = LazyLock::new(|| {
     let (key, certificate) = &*FILES;
     let listener = Listener::build(&ListenerOptions {
         key_file: Some(key.clone()),

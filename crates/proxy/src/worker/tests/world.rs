@@ -10,6 +10,7 @@ use weir_auth::userlist::UserList;
 use weir_pool::Moment;
 use weir_stats::{Endpoint, Snapshot};
 use weir_testkit::backend::Database;
+use weir_testkit::cluster::{Cluster, Site};
 use weir_testkit::reading::{messages, outline};
 use weir_wire::encode;
 use weir_wire::startup::Version;
@@ -25,16 +26,18 @@ use crate::mailbox::Message;
 use crate::offload::Offload;
 use crate::orders::Task;
 use crate::settled::{Access, Settled, Setup};
-use crate::socket::Socket;
+use crate::socket::{Socket, Target};
 use crate::transport::Transport;
 use crate::worker::Worker;
 
 mod invariants;
 mod protected;
+mod sentry;
 mod upgrade;
 
 use protected::Helpers;
 pub(super) use protected::Protecting;
+pub(super) use sentry::Sentry;
 use upgrade::{Predecessor, staff};
 
 /// Default capacity of a connection, in bytes.
@@ -155,6 +158,8 @@ pub(super) struct World {
     pub(super) host: Host,
     /// Database shared by servers that behave as PostgreSQL.
     pub(super) database: Option<Database>,
+    /// Hosts 10.0.0.1, 10.0.0.2 and so on, which share that database. Without them, any address is one host.
+    pub(super) cluster: Option<Cluster>,
     /// Answers of servers to queries about users.
     pub(super) catalog: Arc<Mutex<Catalog>>,
     /// Rings when the waker of the mailboxes is used, such as when a helper has sent a message.
@@ -281,6 +286,7 @@ impl World {
             cancels_at_once: true,
             host: Host::Accepts,
             database: None,
+            cluster: None,
             catalog: Arc::default(),
             wakeups,
             predecessor: None,
@@ -476,16 +482,19 @@ impl World {
         worker.turn().unwrap();
         let moved = due || has_mail || worker.driver.moves() != before;
         for (owner, peer) in self.workers[number].driver.take_dialled() {
-            self.answer(owner, peer);
+            self.answer(number, owner, peer);
         }
         self.check();
         moved
     }
 
-    fn answer(&mut self, owner: Owner, peer: Peer) {
+    fn answer(&mut self, number: usize, owner: Owner, peer: Peer) {
         let for_session = matches!(owner, Owner::Server(_));
+        let site = self.site_of(number, owner);
+        let is_down = |site: &Site| !site.is_up();
         self.protect_server(&peer);
         match self.host {
+            _ if site.as_ref().is_some_and(is_down) => peer.refuse(),
             _ if !for_session => {
                 peer.accept();
                 self.servers.push(Postgres::new(0, peer));
@@ -498,12 +507,29 @@ impl World {
                 let mut server = Postgres::new(self.pids, peer);
                 server.catalog = Arc::clone(&self.catalog);
                 server.database.clone_from(&self.database);
+                server.site = site;
                 if let Host::Rejects(code) = self.host {
                     server.refusal = Some((code, "not now"));
                 }
                 self.servers.push(server);
             }
         }
+    }
+
+    /// Returns the host that a worker connects to, in a world with several.
+    fn site_of(&self, worker: usize, owner: Owner) -> Option<Site> {
+        let cluster = self.cluster.as_ref()?;
+        let Owner::Server(id) = owner else {
+            return None;
+        };
+        let server = self.workers[worker].tables.servers.get(id)?;
+        let Target::Tcp(address, _) = &server.facts.target else {
+            return None;
+        };
+        let std::net::IpAddr::V4(address) = address.ip() else {
+            return None;
+        };
+        Some(cluster.site(usize::from(address.octets()[3]) - 1))
     }
 
     /// Moves connections that carry cancel requests from `servers` to `cancels`.

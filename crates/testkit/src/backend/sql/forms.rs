@@ -13,8 +13,14 @@ pub(super) fn statement(tokens: &[Token]) -> Option<Sql> {
     let rest = &mut rest;
     let sql = match verb.as_str() {
         "alter" => alter(rest)?,
-        "begin" => Sql::Begin,
-        "start" => rest.expect("transaction").map(|()| Sql::Begin)?,
+        "begin" => {
+            rest.takes("isolation level read committed");
+            Sql::Begin(rest.takes("read only"))
+        }
+        "start" => {
+            rest.expect("transaction")?;
+            Sql::Begin(rest.takes("read only"))
+        }
         "commit" | "end" => Sql::Commit,
         "abort" => Sql::Rollback,
         "rollback" if rest.takes("to") => {
@@ -366,6 +372,7 @@ fn call(function: &str, rest: &mut Reader<'_>) -> Option<Select> {
         }
         "current_setting" => Select::CurrentSetting(rest.text()?),
         "nextval" => Select::Nextval(rest.text()?),
+        "note" => Select::Note(rest.text()?),
         "currval" => Select::Currval(rest.text()?),
         "lastval" => Select::Lastval,
         "pg_advisory_lock" => Select::Lock(Lock::Take, rest.number()?),
@@ -403,6 +410,10 @@ fn column(rest: &mut Reader<'_>) -> Option<Select> {
     let column = rest.name()?;
     rest.expect("from")?;
     let table: Name = rest.table()?;
+    if rest.takes("where a < >") {
+        let is_ledger = column == "a" && table.table == "sink";
+        return is_ledger.then_some(Select::Ledger(rest.text()?));
+    }
     Some(Select::Table(table, column))
 }
 
@@ -417,6 +428,16 @@ pub(super) fn question(text: &str) -> Option<Sql> {
     let parts = text.split(" UNION ALL ").map(part);
     let parts: Option<Vec<Ask>> = parts.collect();
     parts.map(|parts| Sql::Select(Select::Question(parts)))
+}
+
+/// Parses the statement of `weir_session::relay::guard`.
+pub(super) fn guard(text: &str) -> Option<Sql> {
+    let rest = text.strip_prefix("SELECT WHERE 1 / (pg_is_in_recovery() AND ")?;
+    let (_, rest) = rest.split_once('\'')?;
+    let (lsn, _) = rest.split_once('\'')?;
+    let (high, low) = lsn.split_once('/')?;
+    let half = |digits| u64::from_str_radix(digits, 16).ok();
+    Some(Sql::Select(Select::Guard((half(high)? << 32) + half(low)?)))
 }
 
 fn part(text: &str) -> Option<Ask> {

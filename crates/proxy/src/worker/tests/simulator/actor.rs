@@ -7,7 +7,7 @@ use weir_session::relay::STREAM_MIN;
 use weir_testkit::backend::{Backend, Database, Output, Sight};
 use weir_testkit::cuts::Dice;
 use weir_testkit::program::{Speaker, Step};
-use weir_testkit::reading::{Message, messages, outline, sort_reports};
+use weir_testkit::reading::{Message, messages, outline, sort_channels, sort_reports};
 use weir_testkit::say::say;
 use weir_wire::backend::{ParameterStatus, TransactionStatus, tag};
 use weir_wire::frame::{Side, frame};
@@ -52,6 +52,9 @@ pub(super) struct Actor {
     is_checked: bool,
     /// True if the last request may have changed the session.
     uncertain: bool,
+    /// True if the last request may have changed the session and was interrupted: Weir asks about it once more, after
+    /// the next one.
+    is_unsettled: bool,
     /// True if the client has inserted rows: Weir may leave it its server for a while, for its `lastval`.
     inserts: bool,
     /// Time at which the client last received bytes.
@@ -61,6 +64,9 @@ pub(super) struct Actor {
     /// True if the client ran a statement that may leave state which no server can be asked about. This pins the
     /// client, though its twin holds nothing.
     hides: bool,
+    /// True if the client may listen on its own server too, beside the listening connection. Nothing then tells the
+    /// order of notifications of different channels.
+    listens_apart: bool,
     /// True if the client has sent Terminate.
     left: bool,
     /// True if the connection has TLS.
@@ -94,10 +100,12 @@ impl Actor {
             waits: false,
             is_checked: person.is_checked,
             uncertain: false,
+            is_unsettled: false,
             inserts: false,
             heard: Moment(0),
             ended: None,
             hides: false,
+            listens_apart: false,
             left: false,
             is_protected: false,
             askers: Vec::new(),
@@ -154,9 +162,10 @@ impl Actor {
         }
         let is_copying = self.twin.is_copying();
         let step = self.speaker.next(&self.twin, owed > 0, dice);
-        self.say(world, caller, &step.bytes);
         // COPY data belongs to the request before, and requests sent ahead share one query for the state.
         self.uncertain &= is_copying || owed > 0;
+        self.listens_apart |= self.may_listen_apart(&step);
+        self.say(world, caller, &step.bytes);
         self.uncertain |= may_change(&step) || self.is_checked;
         self.inserts |= inserts(&step);
         self.hides |= hides(&step);
@@ -366,14 +375,32 @@ impl Actor {
         if self.expected.starts_with(body) {
             return self.check_said(body, &self.expected, closed);
         }
-        let (expected, _) = sort_reports(&self.expected);
-        let (body, settled) = sort_reports(body);
-        let is_so_far = !closed && expected.starts_with(&body[..settled]);
-        // The rest of a last run of reports is still on its way.
-        let is_in_run = is_so_far && body[settled..].starts_with(&[tag::PARAMETER_STATUS]);
+        let (expected, _) = self.in_order(&self.expected);
+        let (body, settled) = self.in_order(body);
+        // The rest of a last run is still on its way.
+        let is_in_run = settled < body.len() && !closed && expected.starts_with(&body[..settled]);
         if !is_in_run {
             self.check_said(&body, &expected, closed);
         }
+    }
+
+    /// Sorts messages whose order means nothing. The second value is the length up to a last run of them that may go on.
+    fn in_order(&self, bytes: &[u8]) -> (Vec<u8>, usize) {
+        let (sorted, settled) = sort_reports(bytes);
+        let in_reports = sorted[settled..].starts_with(&[tag::PARAMETER_STATUS]);
+        let settled = if in_reports { settled } else { sorted.len() };
+        if !self.listens_apart {
+            return (sorted, settled);
+        }
+        let (sorted, quiet) = sort_channels(&sorted);
+        let in_notifications = sorted[quiet..].starts_with(&[tag::NOTIFICATION_RESPONSE]);
+        (sorted, if in_notifications { quiet } else { settled })
+    }
+
+    /// True for a LISTEN that a server of the client may run: in a transaction, among other statements, or pinned.
+    fn may_listen_apart(&self, step: &Step) -> bool {
+        let alone = self.twin.is_at_rest() && !step.text.contains(';');
+        step.text.contains("LISTEN") && !(alone && !self.uncertain && self.twin.keeps_no_server())
     }
 
     fn check_said(&self, body: &[u8], expected: &[u8], closed: bool) {
@@ -441,7 +468,7 @@ impl Actor {
         let answered = if self.person.is_exposed {
             self.pending.is_none()
         } else {
-            sort_reports(body).0 == sort_reports(&self.expected).0
+            self.in_order(body).0 == self.in_order(&self.expected).0
         };
         let held = || world.holdings();
         assert!(

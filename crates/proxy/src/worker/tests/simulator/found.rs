@@ -338,3 +338,94 @@ fn a_server_that_comes_after_the_end_of_its_worker_is_closed() {
         ..plan(vec![exposed(&[]), exposed(&[]), exposed(&[])], &ops)
     });
 }
+
+/// A timeout hit a SET ROLE, so Weir asked for the role once more behind the next request. The server was lost before it
+/// answered, and the client with it, as on a direct connection.
+#[test]
+fn a_client_is_lost_with_a_server_that_has_not_answered_about_an_interrupted_statement() {
+    let person = Person {
+        large: 20000,
+        ..exposed(&[Topic::Settings, Topic::Ledger, Topic::Roles])
+    };
+    let ops = [
+        (What::Act, 2, 0xa5bb_b2ad_1aab_3f33),
+        (What::Act, 1, 0xe517_f1ce_c53a_8294),
+        (What::Turn, 0, 0x2b6_3ff7_ee05_5e0e),
+        (What::Clients, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Servers, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Server, 1, 0x991c_44c4_4b11_433a),
+        (What::Server, 2, 0x306a_2b08_a09b_ed97),
+        (What::Server, 1, 0x16e2_2b57_8cb4_d6e0),
+        (What::Settle, 0, 0),
+        (What::Act, 2, 0xb3b5_3cb3_798c_decc),
+        (What::Fault, 0, 0x4e28_0060_8c6f_0a4b),
+        (What::Servers, 0, 0),
+        (What::Clients, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Server, 0, 0x3d99_ccf8_cc9e_0b14),
+        (What::Hit, 0, 0x98fe_ee51_52ae_a29b),
+        (What::Servers, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Servers, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Clients, 0, 0),
+        (What::Act, 2, 0x2389_eeed_355b_5026),
+        (What::Clients, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Servers, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Servers, 0, 0),
+        (What::Fault, 0, 0x667_ae8c_c442_62d8),
+    ];
+    replay(&Plan {
+        places: 2,
+        ..plan(vec![exposed(&[]), exposed(&[]), person], &ops)
+    });
+}
+
+/// A client listened for a second channel within its transaction, so each of two connections had one of its notifications.
+#[test]
+fn notifications_of_two_connections_have_no_order_among_channels() {
+    let act = |seed| Op {
+        what: What::Act,
+        who: 2,
+        seed,
+    };
+    let speaker = Person {
+        is_exposed: false,
+        topics: vec![Topic::Notifications],
+        is_checked: false,
+        is_struck: false,
+        large: 20_000,
+    };
+    let other = Person {
+        is_struck: false,
+        ..exposed(&[])
+    };
+    replay(&Plan {
+        seed: 1_795_540_000_157_249,
+        workers: 1,
+        places: 1,
+        room: 1_048_576,
+        people: vec![other.clone(), other, speaker],
+        typists: 0,
+        options: vec![],
+        ops: vec![
+            act(0x407b_e560_4d44_b819),
+            Op {
+                what: What::Settle,
+                who: 0,
+                seed: 0,
+            },
+            act(0x3bee_d269_a0d8_dd66),
+            act(0x3310_01f2_232e_8e8c),
+            act(0x08ef_4291_205c_3c73),
+            act(0xe78a_772c_8226_7466),
+            act(0xe14a_4d92_2022_808d),
+            act(0x4811_1528_1740_c978),
+        ],
+    });
+}

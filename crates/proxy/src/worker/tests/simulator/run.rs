@@ -5,8 +5,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::plan::Plan;
-use super::shrink;
 use crate::global::lock;
 
 /// Seeds that a plain `cargo test` runs; CI runs more of them in an optimised build.
@@ -68,6 +66,8 @@ fn range(text: &str) -> Range<u64> {
 pub(super) struct Tally {
     pub(super) ops: u64,
     pub(super) faults: u64,
+    /// Number of reads that replicas executed.
+    pub(super) replica_reads: u64,
     /// Number of clients that an upgrade moved to another process.
     pub(super) moved: u64,
 }
@@ -79,6 +79,7 @@ struct Totals {
     ops: AtomicU64,
     faults: AtomicU64,
     moved: AtomicU64,
+    replica_reads: AtomicU64,
 }
 
 impl Totals {
@@ -87,6 +88,8 @@ impl Totals {
         self.ops.fetch_add(tally.ops, Ordering::Relaxed);
         self.faults.fetch_add(tally.faults, Ordering::Relaxed);
         self.moved.fetch_add(tally.moved, Ordering::Relaxed);
+        self.replica_reads
+            .fetch_add(tally.replica_reads, Ordering::Relaxed);
     }
 
     #[expect(clippy::cast_precision_loss, reason = "shown to people")]
@@ -95,21 +98,25 @@ impl Totals {
         let ops = self.ops.load(Ordering::Relaxed);
         let share = self.faults.load(Ordering::Relaxed) as f64 * 100.0 / ops.max(1) as f64;
         let moved = self.moved.load(Ordering::Relaxed);
+        let reads = self.replica_reads.load(Ordering::Relaxed);
         let seconds = elapsed.as_secs_f64();
         format!(
             "{seeds} seeds in {seconds:.0} s ({:.0} a second), {ops} operations, {share:.1} % of them faults, \
-             {moved} clients moved to another process",
+             {moved} clients moved to another process, {reads} reads on replicas",
             seeds as f64 / seconds
         )
     }
 }
+
+/// Runs one seed. Fails with the story of the shortest plan that fails alike; if the flag is true, with one line instead.
+pub(super) type One = fn(u64, bool) -> Result<Tally, String>;
 
 /// Runs all seeds. Panics if one fails, after printing the shortest plans that fail alike.
 #[expect(
     clippy::disallowed_methods,
     reason = "no part of a simulation: it says when to stop taking seeds"
 )]
-pub(super) fn run(order: &Order) {
+pub(super) fn run(order: &Order, one: One) {
     let start = Instant::now();
     let next = AtomicU64::new(order.seeds.start);
     let totals = Totals::default();
@@ -156,19 +163,13 @@ pub(super) fn run(order: &Order) {
     );
 }
 
-/// Runs one seed. Returns, if it fails, the story of the shortest plan that fails alike.
-fn one(seed: u64, lists: bool) -> Result<Tally, String> {
-    let plan = Plan::new(seed);
-    shrink::attempt(&plan).map_err(|failure| {
-        if lists {
-            let line = failure.replace('\n', " ");
-            return format!(
-                "seed {seed}: {}",
-                line.chars().take(LINE).collect::<String>()
-            );
-        }
-        format!("\n{}\n", shrink::explain(&plan, &failure))
-    })
+/// Returns a failure in one line.
+pub(super) fn in_a_line(seed: u64, failure: &str) -> String {
+    let line = failure.replace('\n', " ");
+    format!(
+        "seed {seed}: {}",
+        line.chars().take(LINE).collect::<String>()
+    )
 }
 
 mod tests {

@@ -57,7 +57,7 @@ fn run(plan: &Plan) -> (Result<(), String>, Tally) {
 }
 
 /// Runs a function without printing panics. A panic becomes an error with its text.
-fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+pub(super) fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = take_hook();

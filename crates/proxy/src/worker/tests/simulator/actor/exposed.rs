@@ -6,7 +6,7 @@
 
 use weir_testkit::backend::Sight;
 use weir_testkit::cuts::Dice;
-use weir_testkit::reading::{messages, outline, sort_reports};
+use weir_testkit::reading::{messages, outline};
 use weir_testkit::say::say;
 use weir_wire::backend::TransactionStatus;
 use weir_wire::frame::{Frame, Side, frame};
@@ -39,7 +39,10 @@ impl Actor {
             return None;
         }
         let step = self.speaker.next_alone(&self.twin, dice);
-        self.uncertain = may_change(&step) || self.is_checked;
+        let is_unsettled = std::mem::take(&mut self.is_unsettled);
+        self.uncertain = is_unsettled;
+        self.listens_apart |= self.may_listen_apart(&step);
+        self.uncertain = may_change(&step) || self.is_checked || is_unsettled;
         self.inserts |= inserts(&step);
         self.hides |= hides(&step);
         self.ask(world, caller, &step.bytes);
@@ -122,7 +125,7 @@ impl Actor {
     /// Tells the twin the request, and the error that it could not know.
     fn judge(&mut self, pending: &Pending, answer: &[u8], body: &[u8]) {
         let mut imposed = false;
-        let (answer, _) = sort_reports(answer);
+        let (answer, _) = self.in_order(answer);
         let mut rest = answer.as_slice();
         let mut request = pending.bytes.as_slice();
         while let Ok(Some(message)) = frame(request, Side::Frontend) {
@@ -137,7 +140,7 @@ impl Actor {
                 }
                 None => self.twin.converse(message.raw),
             };
-            let (sorted, _) = sort_reports(&said);
+            let (sorted, _) = self.in_order(&said);
             let same = rest.starts_with(&sorted);
             let told = if same { &rest[..said.len()] } else { &[] };
             rest = &rest[told.len()..];
@@ -151,6 +154,7 @@ impl Actor {
             );
         }
         assert!(rest.is_empty(), "I-03: too much: {}", self.story(body));
+        self.is_unsettled = imposed && self.uncertain;
         let runs = self.twin.take_sights().len();
         // A statement that ran and was undone had no effect.
         let right = pending.ran == runs || (imposed && pending.ran <= runs);

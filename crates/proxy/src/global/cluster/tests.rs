@@ -1,0 +1,181 @@
+//! Tests of the state that workers and the watching thread share.
+
+use std::io;
+use std::sync::atomic::AtomicUsize;
+use std::thread;
+
+use weir_pool::HostId;
+use weir_watch::{Generation, HostView, Role, State, Writes};
+
+use super::*;
+
+#[derive(Debug, Default)]
+struct Counter(AtomicUsize);
+
+impl Wake for Counter {
+    fn wake(&self) -> io::Result<()> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+impl Counter {
+    fn take(&self) -> usize {
+        self.0.swap(0, Ordering::SeqCst)
+    }
+}
+
+fn cluster() -> (Arc<Cluster>, Arc<Counter>) {
+    let clusters = Clusters::default();
+    let counter = Arc::new(Counter::default());
+    clusters.wakeup().set(Arc::<Counter>::clone(&counter));
+    (clusters.of("shop"), counter)
+}
+
+fn view(host: u32) -> HostView {
+    HostView {
+        host: HostId(host),
+        name: "a:5432".into(),
+        az: "".into(),
+        role: Role::Replica,
+        state: State::Up,
+        since: Moment(1),
+        generation: Generation(0),
+        timeline: 1,
+        fresh_to: Moment(1),
+        fresh_to_async: Moment(1),
+        replayed: None,
+        lag_bytes: None,
+        lag: None,
+        takes_reads: true,
+        weight: 100,
+        probe_time: None,
+        last_error: None,
+    }
+}
+
+fn snapshot(hosts: Vec<HostView>) -> Arc<Snapshot> {
+    Arc::new(Snapshot {
+        hosts,
+        ..Snapshot::default()
+    })
+}
+
+#[test]
+fn only_the_first_commit_after_a_quiet_time_wakes_the_thread() {
+    let (cluster, wakeups) = cluster();
+    for at in [10, 11, 11, 9, 50] {
+        cluster.wrote(Moment(at));
+    }
+    assert_eq!(wakeups.take(), 1);
+    assert_eq!(cluster.last_write(), Moment(50));
+    // A probe covers commits before it was sent, and no others.
+    assert_eq!(cluster.uncovered_write(Moment(50)), Some(Moment(50)));
+    cluster.wrote(Moment(60));
+    assert_eq!(cluster.uncovered_write(Moment(51)), Some(Moment(60)));
+    assert_eq!(wakeups.take(), 0, "the thread looks by itself");
+    assert_eq!(cluster.uncovered_write(Moment(61)), None);
+    cluster.wrote(Moment(55));
+    assert_eq!(wakeups.take(), 0, "a late report of a covered commit");
+    cluster.wrote(Moment(61));
+    assert_eq!(wakeups.take(), 1);
+}
+
+#[test]
+fn suspicions_wake_once_until_the_thread_has_taken_them() {
+    let (cluster, wakeups) = cluster();
+    assert!(!cluster.take_suspicion());
+    cluster.suspect();
+    cluster.suspect();
+    assert_eq!(wakeups.take(), 1);
+    assert!(cluster.take_suspicion() && !cluster.take_suspicion());
+    cluster.suspect();
+    assert_eq!(wakeups.take(), 1);
+}
+
+#[test]
+fn no_commit_of_another_thread_is_lost() {
+    const COMMITS: u64 = 20_000;
+    let (cluster, wakeups) = cluster();
+    let writers: Vec<_> = (0..2)
+        .map(|writer| {
+            let cluster = Arc::clone(&cluster);
+            thread::spawn(move || {
+                for at in 1..=COMMITS {
+                    cluster.wrote(Moment(2 * at + writer));
+                }
+            })
+        })
+        .collect();
+    let last = Moment(2 * COMMITS + 1);
+    let mut known = Moment(0);
+    // The thread's side: it looks when it is woken, and as long as the cluster is dirty.
+    while known < last {
+        match cluster.uncovered_write(Moment(known.0 + 1)) {
+            Some(write) => known = write,
+            // Asleep: only a wakeup goes on.
+            None => {
+                let is_over = writers.iter().all(thread::JoinHandle::is_finished);
+                if wakeups.take() == 0 {
+                    assert!(!is_over || cluster.last_write() == known, "lost");
+                    thread::yield_now();
+                }
+            }
+        }
+    }
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    assert_eq!(cluster.last_write(), last);
+}
+
+#[test]
+fn workers_are_woken_for_news_only() {
+    let (cluster, _) = cluster();
+    let numbers = |cluster: &Cluster| (cluster.number(), cluster.snapshot().hosts.len());
+    assert_eq!(numbers(&cluster), (0, 0));
+    assert!(
+        cluster.publish(snapshot(vec![view(1), view(2)])),
+        "new hosts"
+    );
+    assert_eq!(numbers(&cluster), (1, 2));
+    let change = |change: &dyn Fn(&mut HostView)| {
+        cluster.publish(snapshot(vec![view(1), view(2)]));
+        let mut other = view(2);
+        change(&mut other);
+        cluster.publish(snapshot(vec![view(1), other]))
+    };
+    assert!(change(&|host| host.generation = Generation(1)));
+    assert!(change(&|host| host.role = Role::Primary));
+    assert!(change(&|host| host.takes_reads = false));
+    assert!(!change(&|host| host.fresh_to = Moment(9)));
+    assert!(!change(&|host| host.weight = 9));
+    let mut writes = Snapshot::clone(&cluster.snapshot());
+    writes.writes = Writes::To(HostId(1));
+    assert!(cluster.publish(Arc::new(writes)));
+}
+
+#[test]
+fn a_reader_that_waits_is_woken_by_each_snapshot() {
+    let (cluster, _) = cluster();
+    cluster.publish(snapshot(vec![view(1)]));
+    let mut fresher = view(1);
+    fresher.fresh_to = Moment(9);
+    let waiters = [cluster.wait_for_freshness(), cluster.wait_for_freshness()];
+    assert!(cluster.publish(snapshot(vec![fresher.clone()])));
+    let [one, other] = waiters;
+    drop(one);
+    assert!(cluster.publish(snapshot(vec![fresher.clone()])));
+    drop(other);
+    assert!(!cluster.publish(snapshot(vec![fresher])));
+}
+
+#[test]
+fn an_entry_keeps_its_cluster_while_anybody_uses_it() {
+    let clusters = Clusters::default();
+    let shop = clusters.of("shop");
+    clusters.of("mail").publish(snapshot(vec![view(1)]));
+    clusters.forget_unused();
+    assert!(Arc::ptr_eq(&shop, &clusters.of("shop")));
+    assert_eq!(clusters.of("mail").number(), 0, "made anew");
+}

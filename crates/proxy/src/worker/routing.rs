@@ -1,0 +1,783 @@
+//! Routing: the host on which a client's next transaction runs, if its database has several.
+//!
+//! The router is asked when a client without a server begins a request. Its verdict names a lane: one of a host, or the
+//! waiting room of the group if no host qualifies now. A replica gets one batch at a time, so that the next one can go
+//! elsewhere. A batch that only reads has a net below it: if the replica refuses it, it runs on the primary.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::PoolSettings;
+use weir_pool::{HostId, Moment};
+use weir_route::{Ask, Load, RouteState, Router, Split, Target, Verdict, Why};
+use weir_session::client::Client as Session;
+use weir_session::fault::Fault;
+use weir_session::relay::{self, Batch, Destination};
+use weir_session::settings::Reported;
+use weir_sql::{Access, Cause, Judge, Step};
+use weir_watch::{HostView, Snapshot, State};
+
+use super::Worker;
+use super::ids::{ClientId, GroupId, LaneId, ServerId, Slots};
+use super::keeping::Kept;
+use super::slots::{Client, Group, Lane, Phase, Server};
+use super::tables::Tables;
+use super::timers::Timer;
+use crate::driver::Driver;
+use crate::global::{Cluster, Global, GlobalGroup, cluster_name, lock};
+
+mod blocks;
+mod counted;
+mod explain;
+mod hint;
+mod learnt;
+mod route;
+mod rules;
+mod seek;
+mod token;
+mod trace;
+mod waiting;
+
+use blocks::{default_isolation, destination};
+use counted::Counted;
+pub use explain::explain_route_offline;
+use hint::{Hinted, hinted};
+use learnt::Learnt;
+pub(super) use route::Route;
+use route::{Block, Course};
+use token::Foreign;
+
+/// Maximum length in bytes of a batch that is kept to run elsewhere.
+const NET_MAX: usize = 16 * 1024;
+
+/// Interval at which the router is asked again for a client in the waiting room, even without news of its hosts.
+const HOLD_AGAIN: Duration = Duration::from_secs(1);
+
+/// Likewise for a client that waits for a share of the primary's pool.
+const SHARE_AGAIN: Duration = Duration::from_millis(100);
+
+/// Router of a group, and what it knows of the hosts.
+pub(super) struct Routing {
+    router: Router,
+    pub(super) cluster: Arc<Cluster>,
+    hosts: Arc<Snapshot>,
+    /// Number of that snapshot.
+    number: u64,
+    /// Number of the snapshot for which the waiters were routed last.
+    waiters_number: u64,
+    /// Number of workers, which share each pool.
+    workers: u32,
+    /// State of the random generator of choices between hosts.
+    dice: u64,
+    /// Texts that replicas have refused: they run on the primary.
+    learnt: Learnt,
+    /// Counts of what was decided.
+    counted: Counted,
+    /// Verdict on texts that are not looked at.
+    unread: Arc<Access>,
+}
+
+impl<D: Driver> Worker<D> {
+    /// Chooses a host for a client, then asks its pool for a server. True if the client has one now.
+    #[inline]
+    pub(super) fn check_out_for(&mut self, id: ClientId, batch: Option<&Batch<'_>>) -> bool {
+        self.route(id, batch) && self.check_out(id)
+    }
+
+    /// Chooses the lane for a client's next transaction; `batch` begins it, or none before the client is logged in. False
+    /// if the client was ended. In a group without a router, the lane stays.
+    #[inline]
+    fn route(&mut self, id: ClientId, batch: Option<&Batch<'_>>) -> bool {
+        let Some(client) = self.tables.clients.must_get(id) else {
+            return false;
+        };
+        let group_id = client.group;
+        let group = self.tables.groups.must_get(group_id);
+        if group.is_none_or(|group| group.routing.is_none()) {
+            return true;
+        }
+        self.choose_host(id, group_id, batch)
+    }
+
+    fn choose_host(&mut self, id: ClientId, group_id: GroupId, batch: Option<&Batch<'_>>) -> bool {
+        self.follow_hosts_of(group_id);
+        let Some(verdict) = self.tables.ask_router(self.now, id, batch) else {
+            return true;
+        };
+        let lane = match verdict {
+            Verdict::Go { host, .. } => self.lane_at(group_id, host),
+            Verdict::Hold { until, why } => {
+                // The load of a host changes without a snapshot.
+                let again = match why {
+                    Why::Share => SHARE_AGAIN,
+                    _ => HOLD_AGAIN,
+                };
+                let at = until.min(self.now.plus(again));
+                self.timers.arm(at, Timer::Hold(id));
+                self.tables.hold(id, why)
+            }
+            Verdict::Refuse(why) => {
+                self.fail_client(id, &Fault::NoHost(why.to_string()));
+                return false;
+            }
+        };
+        if let (Some(lane), Some(client)) = (lane, self.tables.clients.must_get_mut(id)) {
+            client.lane = lane;
+        }
+        true
+    }
+
+    /// Returns the lane of a group at a host; creates it on first use.
+    fn lane_at(&mut self, group_id: GroupId, host: HostId) -> Option<LaneId> {
+        let group = self.tables.groups.must_get(group_id)?;
+        let found = self.tables.lane_at(group, Some(host));
+        if found.is_some() {
+            return found;
+        }
+        let clients = group.clients;
+        let pool = self.global.pool_at(&group.global, host);
+        let (_, lane_id) = self.lane_of(&pool);
+        if let Some(lane) = self.tables.lanes.must_get_mut(lane_id) {
+            lane.shard.clients(self.now, clients);
+        }
+        self.arm_sizing(lane_id);
+        self.pump(lane_id);
+        Some(lane_id)
+    }
+
+    /// Lets all groups follow their hosts, after the watching thread has published news.
+    pub(super) fn follow_hosts(&mut self) {
+        let routed = self.tables.groups.iter();
+        let routed = routed.filter(|(_, group)| group.routing.is_some());
+        for id in routed.map(|(id, _)| id).collect::<Vec<_>>() {
+            self.follow_hosts_of(id);
+            // A request may have taken the snapshot over before.
+            if self.tables.has_news_for_waiters(id) {
+                self.give_up_silent_hosts(id);
+                self.route_waiters(id);
+            }
+        }
+        self.move_listeners();
+    }
+
+    /// Takes over a new snapshot of a group's hosts. Servers of an earlier life of their host are closed when they are
+    /// free.
+    #[inline]
+    fn follow_hosts_of(&mut self, group_id: GroupId) {
+        let group = self.tables.groups.must_get_mut(group_id);
+        let Some(routing) = group.and_then(|group| group.routing.as_mut()) else {
+            return;
+        };
+        let number = routing.cluster.number();
+        if number == routing.number {
+            return;
+        }
+        routing.number = number;
+        let hosts = routing.cluster.snapshot();
+        let before = std::mem::replace(&mut routing.hosts, Arc::clone(&hosts));
+        for host in &hosts.hosts {
+            let old = before.host(host.host);
+            if old.is_some_and(|old| !is_same_life(old, host)) {
+                self.recycle_host(group_id, host.host);
+            }
+        }
+    }
+
+    /// Lets reads that wait for a replica which does not answer any more run elsewhere. Nothing of their reply has gone to
+    /// the clients. Other clients of that host keep their connections, as long as these last.
+    fn give_up_silent_hosts(&mut self, group_id: GroupId) {
+        for id in self.tables.servers_of_silent_hosts(group_id) {
+            // Another one's end may have closed it.
+            if self.tables.servers.get(id).is_some() {
+                self.close_server(id, "host does not answer");
+            }
+        }
+    }
+
+    #[cold]
+    fn recycle_host(&mut self, group_id: GroupId, host: HostId) {
+        let group = self.tables.groups.must_get(group_id);
+        let lane = group.and_then(|group| self.tables.lane_at(group, Some(host)));
+        if let Some(id) = lane
+            && let Some(lane) = self.tables.lanes.must_get_mut(id)
+        {
+            lane.shard.recycle(self.now);
+            self.close_listener_of(id);
+            self.pump(id);
+        }
+    }
+
+    /// Asks the router again for a client whose request has not begun, and queues the client there.
+    pub(super) fn send_elsewhere(&mut self, id: ClientId) {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
+            return;
+        };
+        let input = std::mem::take(&mut client.input);
+        let batch = matches!(client.phase, Phase::Ready).then(|| Batch::scan(&input));
+        let is_there = self.route(id, batch.as_ref());
+        if let Some(client) = self.tables.clients.get_mut(id) {
+            client.input = input;
+        }
+        if is_there {
+            self.wait_again(id);
+        }
+    }
+
+    /// A client's wait at a host has failed. True if it waits elsewhere now, because its database has other hosts.
+    pub(super) fn waits_elsewhere(&mut self, id: ClientId) -> bool {
+        let client = self.tables.clients.must_get(id);
+        let group = client.and_then(|client| self.tables.groups.must_get(client.group));
+        let Some(routing) = group.and_then(|group| group.routing.as_ref()) else {
+            return false;
+        };
+        routing.cluster.suspect();
+        if let Some(client) = client
+            && let Some(lane) = self.tables.lanes.must_get(client.lane)
+            && lane.global.is_waiting_room()
+        {
+            return false;
+        }
+        // The server has refused the login itself: waiting does not help, and its words are for the client.
+        let lane = client.and_then(|client| self.tables.lanes.must_get(client.lane));
+        let last = lane.and_then(|lane| lock(&lane.global.last_error).clone());
+        if last.is_some_and(|last| last.body.is_some()) {
+            return false;
+        }
+        // The watching thread finds out what is wrong; the client leaves the waiting room with its next news.
+        self.timers.arm(self.now.plus(HOLD_AGAIN), Timer::Hold(id));
+        let home = self.tables.hold(id, Why::NoPrimary);
+        if let (Some(home), Some(client)) = (home, self.tables.clients.must_get_mut(id)) {
+            client.lane = home;
+        }
+        self.wait_again(id);
+        true
+    }
+
+    /// True if a client's next request goes on without the server that the client keeps, which is released then. Either
+    /// the request reads: it shows that the client does not ask there for what a sequence gave it. Or the server's host
+    /// does not take writes any more.
+    #[inline]
+    pub(super) fn lets_go_to_read(
+        &mut self,
+        id: ClientId,
+        server_id: ServerId,
+        input: &[u8],
+    ) -> bool {
+        let server = self.tables.servers.must_get(server_id);
+        let is_kept =
+            server.is_some_and(|server| server.kept != Kept::No && server.lease == Some(id));
+        is_kept
+            && (self.is_left_by_writes(server_id) || self.tables.reads_next(id, input))
+            && self.release_kept(server_id)
+    }
+
+    /// True if a server's host does not take the writes of its database, as far as its hosts are known now.
+    #[cold]
+    fn is_left_by_writes(&mut self, server_id: ServerId) -> bool {
+        let server = self.tables.servers.must_get(server_id);
+        let Some((group_id, lane)) = server.map(|server| (server.group, server.lane)) else {
+            return false;
+        };
+        self.follow_hosts_of(group_id);
+        let group = self.tables.groups.must_get(group_id);
+        let Some(routing) = group.and_then(|group| group.routing.as_ref()) else {
+            return false;
+        };
+        let lane = self.tables.lanes.must_get(lane);
+        let primary = routing.hosts.primary().map(|primary| primary.host);
+        lane.is_some_and(|lane| lane.global.host != primary)
+    }
+
+    // --- after the replies ---
+
+    /// Follows a client's transaction after replies: reports commits, and gives a batch that a replica has refused to the
+    /// primary. True if it did the latter.
+    pub(super) fn routed_replied(
+        &mut self,
+        id: ClientId,
+        server_id: ServerId,
+        replied: relay::Replied,
+    ) -> bool {
+        if replied.transactions > 0 {
+            self.mark_write(id);
+        }
+        if replied.altered_objects {
+            // Read after the reply, as for a commit.
+            self.tables.expire_catalogue(id, self.global.clock.now());
+        }
+        if replied.was_refused_late {
+            self.tables.learn_late(self.now, id, server_id);
+        }
+        if replied.is_refused {
+            self.turn_back(id, server_id, replied.is_refused_by_text);
+        }
+        replied.is_refused
+    }
+
+    /// Notes that a client's commit may have been done or acknowledged just now. Reads that are to see it need hosts that
+    /// show the commit.
+    pub(super) fn mark_write(&mut self, id: ClientId) {
+        let client = self.tables.clients.must_get(id);
+        let route = client.and_then(|client| client.route.as_ref());
+        if route.is_none_or(|route| route.course != (Course::Primary { reads: false })) {
+            return;
+        }
+        if let Some((client, routing)) = self.tables.routed(id)
+            && let Some(route) = &mut client.route
+        {
+            // Read after the reply, not before: a sample that was taken in between does not show the commit.
+            let now = self.global.clock.now();
+            route.state.last_write = now;
+            if route.may_commit_async {
+                route.state.last_async_write = now;
+            }
+            routing.cluster.wrote(now);
+        }
+    }
+
+    /// Gives a batch that a replica has refused to the primary. The client has got nothing of the reply. `by_text` is true
+    /// if replicas will refuse the text again.
+    fn turn_back(&mut self, id: ClientId, server_id: ServerId, by_text: bool) {
+        let Some(server) = self.tables.servers.must_get_mut(server_id) else {
+            return;
+        };
+        let batch = std::mem::take(&mut server.kept_batch);
+        server.lease = None;
+        if by_text
+            && let Some((client, routing)) = self.tables.routed(id)
+            && let Some(text) = relay::first_text(&Batch::scan(&batch), &client.session)
+        {
+            routing.learnt.add(text, self.now);
+        }
+        self.run_elsewhere(id, &batch);
+        if let Some(server) = self.tables.servers.get_mut(server_id) {
+            // The buffer serves the next batch.
+            server.kept_batch = batch;
+            server.kept_batch.clear();
+            self.end_block(server_id);
+        }
+    }
+
+    /// Lets a client's batch, of whose reply the client has got nothing, run on the primary.
+    pub(super) fn run_elsewhere(&mut self, id: ClientId, batch: &[u8]) {
+        let host = self.tables.host_of(id);
+        let Some((client, routing)) = self.tables.routed(id) else {
+            return;
+        };
+        if let Some(host) = host {
+            let text = relay::first_text(&Batch::scan(batch), &client.session);
+            routing.counted.retried(host, text);
+        }
+        client.lease = None;
+        client.stalled = false;
+        // The rest of the batch is still in the client's input.
+        let unsent = client.route.as_ref().map_or(0, |route| route.unsent());
+        let sent = batch.len().saturating_sub(unsent);
+        let sent = batch.get(..sent).unwrap_or(batch);
+        client.session.undo_batch(sent);
+        client.input.splice(..0, sent.iter().copied());
+        if let Some(route) = &mut client.route {
+            route.needs_primary = true;
+            if route.is_in_block() {
+                client.session.reopen_block();
+            }
+        }
+        tracing::debug!("{client}: a replica refused a batch, which runs on the primary now");
+        self.send_elsewhere(id);
+    }
+}
+
+impl Tables {
+    /// Makes a look at the catalogue due at once: a client has changed objects, which decide on hosts.
+    #[cold]
+    fn expire_catalogue(&self, id: ClientId, now: Moment) {
+        let client = self.clients.must_get(id);
+        let group = client.and_then(|client| self.groups.must_get(client.group));
+        if let Some(group) = group {
+            group.global.database_state.expire(now);
+        }
+    }
+
+    /// Learns a text that writes, and whose error has gone to the client.
+    #[cold]
+    fn learn_late(&mut self, now: Moment, id: ClientId, server_id: ServerId) {
+        let Some(server) = self.servers.must_get_mut(server_id) else {
+            return;
+        };
+        let batch = std::mem::take(&mut server.kept_batch);
+        if let Some((client, routing)) = self.routed(id)
+            && let Some(text) = relay::first_text(&Batch::scan(&batch), &client.session)
+        {
+            routing.learnt.add(text, now);
+        }
+        if let Some(server) = self.servers.must_get_mut(server_id) {
+            server.kept_batch = batch;
+        }
+    }
+
+    /// True if a server shows the changes of objects that clients have made. A replica that is behind would bring old
+    /// definitions back.
+    pub(super) fn shows_catalogue(&self, server: &Server, group: &Group) -> bool {
+        let Some(routing) = &group.routing else {
+            return true;
+        };
+        let lane = self.lanes.must_get(server.lane);
+        let host = lane.and_then(|lane| routing.hosts.host(lane.global.host?));
+        host.is_some_and(|host| host.fresh_to > group.global.database_state.expired_at())
+    }
+
+    /// Returns the host of a client's lane.
+    fn host_of(&self, id: ClientId) -> Option<HostId> {
+        let client = self.clients.must_get(id);
+        let lane = client.and_then(|client| self.lanes.must_get(client.lane));
+        lane.and_then(|lane| lane.global.host)
+    }
+
+    /// Returns a client and the router of its group.
+    fn routed(&mut self, id: ClientId) -> Option<(&mut Client, &mut Routing)> {
+        let client = self.clients.must_get_mut(id)?;
+        let group = self.groups.must_get_mut(client.group)?;
+        Some((client, group.routing.as_deref_mut()?))
+    }
+
+    /// Gives a server's reports the values that all hosts of its database have for clients. False if the database has one
+    /// host.
+    pub(super) fn unify_host_facts(&self, lane_id: LaneId, reported: &mut Reported) -> bool {
+        let lane = self.lanes.must_get(lane_id);
+        let group = lane.and_then(|lane| Some((lane, self.groups.must_get(lane.group)?)));
+        let Some((lane, group)) = group else {
+            return false;
+        };
+        let Some(routing) = &group.routing else {
+            return false;
+        };
+        let is_primary = routing.hosts.primary().map(|primary| primary.host) == lane.global.host;
+        let version = reported.get("server_version").map(Box::from);
+        let shown = group.global.shown_version(version, is_primary);
+        let standby = match routing.router.rules().target {
+            Target::Any | Target::Primary | Target::ReadWrite => "off",
+            Target::PreferStandby | Target::ReadOnly | Target::Standby => "on",
+        };
+        let facts = [
+            ("server_version", shown.as_deref()),
+            ("in_hot_standby", Some(standby)),
+        ];
+        for (name, value) in facts {
+            if let Some(value) = value
+                && reported.get(name).is_some()
+            {
+                // Cannot fail: the name is known.
+                let _ = reported.set(name, value);
+            }
+        }
+        true
+    }
+
+    /// True if a client's next batch reads, and the client keeps its server on trial only.
+    #[cold]
+    fn reads_next(&mut self, id: ClientId, input: &[u8]) -> bool {
+        let Some(client) = self.clients.must_get(id) else {
+            return false;
+        };
+        let group = self.groups.must_get_mut(client.group);
+        let Some(group) = group.filter(|group| group.routing.is_some()) else {
+            return false;
+        };
+        let batch = Batch::scan(input);
+        let found = relay::destination(&batch, &client.session, &mut group.judge);
+        client.session.is_only_on_trial() && found.is_complete && found.access.is_read()
+    }
+
+    /// Returns the lane of a group at a host, or its waiting room.
+    pub(super) fn lane_at(&self, group: &Group, host: Option<HostId>) -> Option<LaneId> {
+        let is_it = |id: &LaneId| {
+            let lane = self.lanes.must_get(*id);
+            lane.is_some_and(|lane| lane.global.host == host)
+        };
+        group.lanes.iter().copied().find(is_it)
+    }
+
+    /// Asks the router for a host. None if the group has no router.
+    fn ask_router(
+        &mut self,
+        now: Moment,
+        id: ClientId,
+        batch: Option<&Batch<'_>>,
+    ) -> Option<Verdict> {
+        let client = self.clients.must_get_mut(id)?;
+        let group = self.groups.must_get_mut(client.group)?;
+        let (routing, judge) = (group.routing.as_deref_mut()?, &mut group.judge);
+        let route = client.route.get_or_insert_with(|| Box::new(Route::new()));
+        route.follow_settings(&client.session);
+        client.session.check_own_settings();
+        if judge.generation() != group.global.database_state.generation() {
+            let (catalogue, generation) = group.global.database_state.catalogue();
+            judge.set_catalogue(&catalogue, generation);
+        }
+        let Reading {
+            destination,
+            hints,
+            is_read,
+        } = match batch {
+            None => Reading::of(anywhere()),
+            Some(batch) => routing.read(route, &client.session, judge, batch, now),
+        };
+        let since = *route.since.get_or_insert(now);
+        if let Some(batch) = batch {
+            route.knows_lsn |= routing.cluster.knows_lsn();
+            let until = since.plus(routing.router.rules().failover_hold);
+            let session = &mut client.session;
+            let held = route.give_lsn(session, &routing.hosts, batch, (now, until));
+            if route.knows_lsn {
+                routing.cluster.note_lsn();
+            }
+            if held.is_some() {
+                return held;
+            }
+        }
+        let ask = Ask {
+            access: &destination.access,
+            session: hints.as_ref().map_or(&route.state, |hinted| &hinted.state),
+            hosts: &routing.hosts,
+            last_write_of_all: routing.cluster.last_write(),
+            last_async_write_of_all: routing.cluster.last_write(),
+            since,
+            now,
+            may_guard: batch.is_some_and(|batch| may_guard(batch, &destination)),
+            dice: next_dice(&mut routing.dice),
+        };
+        let load = loads(&self.lanes, &group.lanes, routing.workers);
+        let verdict = routing.router.ask(&ask, &load);
+        let foreign = Foreign::of(&ask);
+        let is_guarded = matches!(verdict, Verdict::Go { why, .. } if why == Why::Guarded);
+        route.guard = is_guarded.then(|| routing.router.guard(&ask)).flatten();
+        let wrong = hints.and_then(|hinted: Hinted| hinted.wrong);
+        let wrong = wrong.filter(|_| !std::mem::replace(&mut route.told_hint, true));
+        routing.note(route, verdict, &destination, batch.is_some());
+        if let Some(batch) = batch.filter(|_| is_read) {
+            let text = || relay::first_text(batch, &client.session);
+            (routing.counted).decided(text, verdict, route.course, &destination);
+        }
+        let is_foreign = route.tells_foreign_token(&foreign);
+        if let Some(wrong) = wrong {
+            tracing::warn!("{client}: {wrong}");
+        }
+        if is_foreign {
+            // The watcher may not know the newest timeline yet.
+            routing.cluster.suspect();
+            tracing::info!("{client}: {}; reads go to the primary", Why::Token);
+        }
+        Some(verdict)
+    }
+
+    /// Returns the servers of hosts that are down, as far as their clients may go elsewhere.
+    fn servers_of_silent_hosts(&self, group_id: GroupId) -> Vec<ServerId> {
+        let Some(group) = self.groups.must_get(group_id) else {
+            return Vec::new();
+        };
+        let Some(routing) = &group.routing else {
+            return Vec::new();
+        };
+        let is_down = |lane: LaneId| {
+            let host = self.lanes.must_get(lane).and_then(|lane| lane.global.host);
+            let host = host.and_then(|host| routing.hosts.host(host));
+            host.is_some_and(|host| host.state == State::Down)
+        };
+        let down: Vec<_> = group
+            .lanes
+            .iter()
+            .copied()
+            .filter(|id| is_down(*id))
+            .collect();
+        if down.is_empty() {
+            return Vec::new();
+        }
+        let servers = self.servers.iter().filter(|(_, server)| {
+            let client = server.lease.filter(|_| down.contains(&server.lane));
+            client.is_some_and(|client| self.may_run_elsewhere(client, server))
+        });
+        servers.map(|(id, _)| id).collect()
+    }
+
+    /// True if a lost server owes its client nothing but a batch that may run elsewhere.
+    pub(super) fn may_run_elsewhere(&self, id: ClientId, server: &Server) -> bool {
+        let client = self.clients.must_get(id);
+        client.is_some_and(|client| client.route.is_some())
+            && server.session.is_over_net()
+            && !server.kept_batch.is_empty()
+    }
+}
+
+/// Demands of a request, and how they were found.
+struct Reading {
+    destination: Destination,
+    hints: Option<Hinted>,
+    /// True if texts were read for it.
+    is_read: bool,
+}
+
+impl Reading {
+    fn of(destination: Destination) -> Self {
+        Self {
+            destination,
+            hints: None,
+            is_read: false,
+        }
+    }
+}
+
+impl Routing {
+    /// Reads the demands of a batch, as far as they decide.
+    fn read(
+        &mut self,
+        route: &mut Route,
+        session: &Session,
+        judge: &mut Judge,
+        batch: &Batch<'_>,
+        now: Moment,
+    ) -> Reading {
+        route.note_commit_mode(batch.input);
+        if !self.reads_texts(&route.state) {
+            return Reading::of(unread(&self.unread));
+        }
+        let rules = self.router.rules();
+        if rules.until_write {
+            route.follow_isolation(judge);
+        }
+        let text = || relay::first_text(batch, session).unwrap_or_default();
+        Reading {
+            hints: (rules.comment_hints)
+                .then(|| hinted(text(), &route.state))
+                .flatten(),
+            destination: match route.needs_primary || self.learnt.has(text, now) {
+                true => refused(),
+                false => destination(batch, session, judge, rules),
+            },
+            is_read: true,
+        }
+    }
+
+    /// Lets a route follow a verdict, and counts the request, unless the client is not logged in yet.
+    fn note(
+        &mut self,
+        route: &mut Route,
+        verdict: Verdict,
+        destination: &Destination,
+        is_request: bool,
+    ) {
+        if let Verdict::Go { host, has_net, why } = verdict {
+            let block = match why {
+                Why::UntilWrite => Block::Begins,
+                _ => Block::Stays,
+            };
+            route.take_course(&self.hosts, host, has_net, block, destination);
+            if is_request {
+                let reads = destination.is_plain || route.is_on_replica();
+                self.counted.sent(host, reads);
+                let access = &destination.access;
+                let is_traced = route.is_traced;
+                let notice = || trace::notice(&self.hosts, host, why, access).into();
+                route.notice = is_traced.then(notice);
+            }
+        }
+    }
+
+    /// Makes the router of a group, for a database with several hosts; none for others.
+    pub(super) fn new(group: &GlobalGroup, global: &Global, seed: u64) -> Option<Box<Self>> {
+        Self::of(&group.settings(), global, seed)
+    }
+
+    /// Likewise by the settings of a pool alone.
+    fn of(settings: &PoolSettings, global: &Global, seed: u64) -> Option<Box<Self>> {
+        let configured = settings.cluster.as_ref()?;
+        let cluster = global.clusters.of(cluster_name(settings));
+        let az = &global.settled().settings.global.az;
+        Some(Box::new(Self {
+            router: Router::new(rules::rules(configured, az)),
+            hosts: cluster.snapshot(),
+            number: 0,
+            waiters_number: 0,
+            workers: u32::try_from(global.worker_count()).unwrap_or(u32::MAX),
+            counted: Counted::new(Arc::clone(&cluster), cluster_name(settings)),
+            cluster,
+            dice: seed,
+            learnt: Learnt::default(),
+            unread: Arc::new(Access::Primary(Cause::Unread)),
+        }))
+    }
+
+    /// True if texts decide on the hosts of a session's requests. They do not if the split is off.
+    fn reads_texts(&self, session: &RouteState) -> bool {
+        let rules = self.router.rules();
+        let split = session.split.unwrap_or(rules.split);
+        match rules.target {
+            Target::Primary => false,
+            Target::ReadWrite => split != Split::Off || rules.comment_hints,
+            Target::Any | Target::PreferStandby | Target::ReadOnly | Target::Standby => true,
+        }
+    }
+
+    /// True if this host's role is the one for which clients wait there: the primary of the snapshot, or a replica.
+    fn is_still(&self, host: HostId) -> bool {
+        match self.hosts.primary() {
+            Some(primary) => {
+                primary.host == host || self.hosts.host(host).is_some_and(|host| host.takes_reads)
+            }
+            None => self.hosts.host(host).is_some_and(|host| host.takes_reads),
+        }
+    }
+}
+
+/// True if a batch will be kept when it is sent, so that it can run elsewhere if a guard in front of it fails.
+fn may_guard(batch: &Batch<'_>, destination: &Destination) -> bool {
+    destination.is_complete && destination.is_plain && batch.extent().len <= NET_MAX
+}
+
+/// Returns the load of a group's pool at each host.
+fn loads<'l>(
+    lanes: &'l Slots<LaneId, Lane>,
+    ids: &'l [LaneId],
+    workers: u32,
+) -> impl Fn(HostId) -> Load + 'l {
+    move |host| {
+        let at_host = ids.iter().filter_map(|id| lanes.must_get(*id));
+        let mut at_host = at_host.filter(|lane| lane.global.host == Some(host));
+        let lane = at_host.next();
+        lane.map_or_else(Load::default, |lane| lane.load(workers.max(1)))
+    }
+}
+
+/// Returns the destination of a client that is not logged in yet.
+fn anywhere() -> Destination {
+    unread(&Arc::new(Access::Anywhere))
+}
+
+/// Returns the destination of a batch that a replica has refused.
+fn refused() -> Destination {
+    unread(&Arc::new(Access::Primary(Cause::Refused)))
+}
+
+/// Returns the destination of a batch that needs no look.
+fn unread(access: &Arc<Access>) -> Destination {
+    Destination {
+        access: Arc::clone(access),
+        block: None,
+        is_complete: false,
+        is_plain: false,
+        step: Step::Other,
+        statement: None,
+    }
+}
+
+/// True if the pooled servers of a host are those of its present life.
+fn is_same_life(old: &HostView, new: &HostView) -> bool {
+    old.generation == new.generation && (old.role == new.role || new.state != State::Up)
+}
+
+/// Returns the next number of a random generator (splitmix64). No secret depends on it.
+fn next_dice(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}

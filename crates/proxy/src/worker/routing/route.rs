@@ -1,0 +1,406 @@
+//! Course of a client's transaction: its host, what the server may get now, and what is known of the session.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_pool::{HostId, Moment};
+use weir_route::{RouteState, Token};
+use weir_session::client::Client as Session;
+use weir_session::relay::{self, Batch, Destination, End, Taken};
+use weir_session::server::Server as ServerSession;
+use weir_session::settings::Settings as Asked;
+use weir_sql::{Access, Judge};
+use weir_watch::{Snapshot, TimelinePosition};
+
+use super::super::slots::{Client, Server};
+use super::{NET_MAX, default_isolation, rules, trace};
+use crate::global::FreshnessWaiter;
+
+/// Time for which a replica with `WAIT FOR LSN` waits in a guard. The read runs on the primary afterwards.
+const GUARD_WAIT: Duration = Duration::from_millis(20);
+
+/// Host of a client's transaction, and facts about its session that decide on the next one.
+pub(in super::super) struct Route {
+    pub(super) state: RouteState,
+    /// Settings that `state` was read from.
+    pub(super) settings: Arc<Asked>,
+    pub(super) course: Course,
+    /// True if the server has got a part of the request.
+    has_begun: bool,
+    /// Time since which the request waits for a host.
+    pub(super) since: Option<Moment>,
+    /// True if a replica has refused the request: it needs the primary.
+    pub(super) needs_primary: bool,
+    /// True if a text of the client has named `synchronous_commit`: its commits may be acknowledged before their WAL is
+    /// flushed.
+    pub(super) may_commit_async: bool,
+    /// True if a text has named `weir.lsn`.
+    pub(super) knows_lsn: bool,
+    /// Token of the session that was logged because it says nothing about the hosts' positions.
+    pub(super) told_token: Token,
+    /// True if a hint without a meaning was logged for this client.
+    pub(super) told_hint: bool,
+    /// Asks for wakeups while the request waits for a fresher replica.
+    pub(super) waiter: Option<FreshnessWaiter>,
+    /// Position that the server must have replayed, if it is a replica that may be too old for the next lease.
+    pub(super) guard: Option<TimelinePosition>,
+    /// True if the session wants a notice about each route.
+    pub(super) is_traced: bool,
+    /// Notice about the route of the next lease.
+    pub(super) notice: Option<Box<[u8]>>,
+}
+
+/// Course of a client's transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Course {
+    /// The server gets everything; `reads` is true if all of it reads: a commit there needs no mark.
+    Primary { reads: bool },
+    /// The server is a replica and gets one batch at a time.
+    Replica {
+        left: Left,
+        has_net: bool,
+        block: Block,
+    },
+}
+
+/// Transaction block on a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Block {
+    /// None, or one that stays on its server.
+    Stays,
+    /// Block that the present batch begins, and that goes to the primary with its first write.
+    Begins,
+    /// Such a block that an earlier batch has begun.
+    Goes,
+}
+
+/// Rest of the batch that a replica gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Number of bytes up to the end of the batch; 0 if all of it was sent.
+    Bytes(usize),
+    /// The end of the batch is not known yet.
+    Open,
+}
+
+/// Part of a client's input that its server may get now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Portion {
+    /// Number of bytes.
+    len: usize,
+    /// Number of bytes up to the end of the batch, if it is known.
+    end: Option<usize>,
+}
+
+/// Input that is offered to a server.
+pub(in super::super) struct Offered<'i> {
+    /// Part that the server may get now.
+    pub(in super::super) input: &'i [u8],
+    /// Number of bytes of all input.
+    whole: usize,
+    /// Extent of that part, if the client's database has several hosts.
+    portion: Option<Portion>,
+}
+
+impl Client {
+    /// Returns the part of the client's input that the server may get now. `fresh` is true for the first input of a lease.
+    #[inline]
+    pub(in super::super) fn offer<'i>(
+        &mut self,
+        server: &mut Server,
+        judge: &mut Judge,
+        input: &'i [u8],
+        fresh: bool,
+    ) -> Offered<'i> {
+        let Some(route) = &mut self.route else {
+            return Offered {
+                input,
+                whole: input.len(),
+                portion: None,
+            };
+        };
+        let begins = fresh || route.begins_batch_of_block();
+        let portion = route.portion(&self.session, input, &server.session);
+        if !input.is_empty() && route.only_reads() {
+            // The router has judged the first batch of a lease.
+            let judged = match fresh {
+                true => Batch::scan(input).extent().len,
+                false => 0,
+            };
+            let rest = input.get(judged..).unwrap_or_default();
+            let is_its_turn = fresh || is_its_turn(&self.session, &server.session);
+            let reads = is_its_turn && reads_on(&self.session, judge, rest);
+            route.course = Course::Primary { reads };
+        }
+        let part = input.get(..portion.len).unwrap_or(input);
+        if begins && portion.len > 0 {
+            route.keep_batch(portion, part, server);
+        }
+        if fresh {
+            let guard = route.guard.take();
+            let guard = guard.as_ref().map(|guard| &guard.lsn as &dyn fmt::Display);
+            server.session.set_guard(guard.map(|lsn| (lsn, GUARD_WAIT)));
+            let is_standby = matches!(route.course, Course::Replica { .. });
+            server.session.hide_host_facts(is_standby);
+        }
+        Offered {
+            input: part,
+            whole: input.len(),
+            portion: Some(portion),
+        }
+    }
+
+    /// Notes how much of the offered input the server got.
+    #[inline]
+    pub(in super::super) fn took(
+        &mut self,
+        offered: &Offered<'_>,
+        taken: &Taken,
+        server: &ServerSession,
+    ) {
+        // If a request of ours is repeated, the client's input still waits for it.
+        self.stalled = taken.stalled || (self.stalled && offered.whole == 0);
+        if let (Some(route), Some(portion)) = (&mut self.route, offered.portion) {
+            let is_quiet = server.is_quiet_and_synced();
+            route.passed(portion, taken.consumed, is_quiet);
+            // The rest goes on when the replica has answered.
+            self.stalled |= offered.input.len() < offered.whole;
+        }
+    }
+}
+
+impl Route {
+    pub(super) fn new() -> Self {
+        Self {
+            state: RouteState::default(),
+            settings: Arc::default(),
+            course: Course::Primary { reads: true },
+            has_begun: false,
+            since: None,
+            needs_primary: false,
+            may_commit_async: false,
+            knows_lsn: false,
+            told_token: Token::None,
+            told_hint: false,
+            waiter: None,
+            guard: None,
+            is_traced: false,
+            notice: None,
+        }
+    }
+
+    /// Returns the route of a client that arrives from another process, where it may just have written.
+    pub(in super::super) fn arrived(now: Moment) -> Box<Self> {
+        let mut route = Self::new();
+        (route.state.last_write, route.state.last_async_write) = (now, now);
+        Box::new(route)
+    }
+
+    /// Reads the session's settings that decide on hosts, if they have changed.
+    #[inline]
+    pub(super) fn follow_settings(&mut self, session: &Session) {
+        if !Arc::ptr_eq(&self.settings, session.settings()) {
+            self.settings = Arc::clone(session.settings());
+            rules::read_settings(&mut self.state, &self.settings);
+            let traced = self.settings.get(trace::SETTING);
+            self.is_traced = traced.is_some_and(|value| rules::is_on(&value.to_ascii_lowercase()));
+            self.may_commit_async |= self.settings.get("synchronous_commit").is_some();
+        }
+    }
+
+    /// Takes the isolation level from the database if the session has set none.
+    pub(super) fn follow_isolation(&mut self, judge: &Judge) {
+        if self.settings.get("default_transaction_isolation").is_none() {
+            self.state.isolation = default_isolation(judge);
+        }
+    }
+
+    /// Notes that a text of the client names `synchronous_commit`, from then on for all its commits: the text may be a
+    /// prepared statement, a SET LOCAL or a function's argument.
+    pub(super) fn note_commit_mode(&mut self, input: &[u8]) {
+        self.may_commit_async = self.may_commit_async || rules::names_commit_mode(input);
+    }
+
+    pub(super) fn take_course(
+        &mut self,
+        hosts: &Snapshot,
+        host: HostId,
+        has_net: bool,
+        block: Block,
+        destination: &Destination,
+    ) {
+        let is_replica = hosts.primary().is_none_or(|primary| primary.host != host);
+        self.course = match is_replica {
+            true => Course::Replica {
+                left: Left::Bytes(0),
+                has_net: has_net
+                    && destination.is_complete
+                    && (destination.is_plain || block == Block::Begins),
+                block,
+            },
+            false => Course::Primary {
+                reads: only_reads(destination),
+            },
+        };
+        (self.since, self.needs_primary, self.waiter) = (None, false, None);
+        self.has_begun = false;
+    }
+
+    /// Returns the part of the input that the server may get now. A replica gets the next batch when it has answered the
+    /// last one.
+    fn portion(&mut self, session: &Session, input: &[u8], server: &ServerSession) -> Portion {
+        let whole = Portion {
+            len: input.len(),
+            end: None,
+        };
+        let Course::Replica { left, .. } = self.course else {
+            self.note_commit_mode(input);
+            let len = self.before_lsn(session, input, server);
+            return Portion { len, end: None };
+        };
+        let begun = match left {
+            Left::Bytes(0) if !server.is_quiet_and_synced() => {
+                return Portion { len: 0, end: None };
+            }
+            Left::Bytes(0) => 0,
+            Left::Bytes(end) => {
+                return Portion {
+                    len: end.min(input.len()),
+                    end: Some(end),
+                };
+            }
+            Left::Open => session.owed_bytes().min(input.len()),
+        };
+        let batch = Batch::scan(input.get(begun..).unwrap_or_default()).extent();
+        match batch.end {
+            End::Open => whole,
+            End::Call | End::Sync => Portion {
+                len: (begun + batch.len).min(input.len()),
+                end: Some(begun + batch.len),
+            },
+        }
+    }
+
+    /// True if all that the primary got in this lease reads.
+    fn only_reads(&self) -> bool {
+        self.course == (Course::Primary { reads: true })
+    }
+
+    /// True if the next input begins a batch of a block that may still go to the primary.
+    fn begins_batch_of_block(&self) -> bool {
+        matches!(
+            self.course,
+            Course::Replica {
+                left: Left::Bytes(0),
+                block: Block::Goes,
+                ..
+            }
+        )
+    }
+
+    /// True if the client's block may still go to the primary.
+    pub(super) fn may_go(&self) -> bool {
+        matches!(
+            self.course,
+            Course::Replica {
+                block: Block::Begins | Block::Goes,
+                ..
+            }
+        )
+    }
+
+    /// Lets a block that has only read stay on its replica for its next batch, with a net below if that reads.
+    pub(super) fn stay(&mut self, reads: bool) {
+        if let Course::Replica { has_net, block, .. } = &mut self.course {
+            (*has_net, *block) = (reads, Block::Goes);
+        }
+    }
+
+    /// True if the batch over the net belongs to a block that an earlier batch has begun.
+    pub(super) fn is_in_block(&self) -> bool {
+        matches!(
+            self.course,
+            Course::Replica {
+                block: Block::Goes,
+                ..
+            }
+        )
+    }
+
+    /// Notes how much of a portion was sent.
+    fn passed(&mut self, portion: Portion, consumed: usize, is_quiet: bool) {
+        self.has_begun |= consumed > 0;
+        if let Course::Replica { left, .. } = &mut self.course {
+            match portion.end {
+                Some(end) => *left = Left::Bytes(end.saturating_sub(consumed)),
+                // The batch has begun, with requests of ours in front if the server has got nothing else of it.
+                None if consumed > 0 || portion.len > 0 && !is_quiet => *left = Left::Open,
+                None => {}
+            }
+        }
+    }
+
+    /// True if the server has got a part of the request for which it was chosen. What follows the request may need
+    /// another host.
+    pub(in super::super) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Number of bytes of a replica's batch that the replica has not got yet.
+    pub(super) fn unsent(&self) -> usize {
+        match self.course {
+            Course::Replica {
+                left: Left::Bytes(len),
+                ..
+            } => len,
+            Course::Primary { .. } | Course::Replica { .. } => 0,
+        }
+    }
+
+    /// True if the server is a replica.
+    pub(in super::super) fn is_on_replica(&self) -> bool {
+        matches!(self.course, Course::Replica { .. })
+    }
+
+    /// Keeps the first batch of a transaction if it may run elsewhere, and puts the net below it.
+    fn keep_batch(&self, portion: Portion, batch: &[u8], server: &mut Server) {
+        let has_net = matches!(self.course, Course::Replica { has_net: true, .. })
+            && portion.end == Some(portion.len)
+            && portion.len <= NET_MAX;
+        server.kept_batch.clear();
+        if has_net {
+            server.kept_batch.extend_from_slice(batch);
+            server.session.arm_net();
+        } else {
+            server.session.disarm_net();
+        }
+    }
+}
+
+/// True if nothing of a batch writes: queries, the ends of a block's, and what belongs to the session.
+fn only_reads(found: &Destination) -> bool {
+    let access = match &found.block {
+        Some(block) => &block.rest,
+        None => &found.access,
+    };
+    !matches!(**access, Access::Primary(_))
+}
+
+/// True if a client's next input begins a batch, and its server has answered everything before.
+fn is_its_turn(session: &Session, server: &ServerSession) -> bool {
+    server.is_quiet_and_synced() && !session.is_sending_to_server()
+}
+
+/// True if an input consists of whole batches that do not write.
+fn reads_on(session: &Session, judge: &mut Judge, mut input: &[u8]) -> bool {
+    while !input.is_empty() {
+        let batch = Batch::scan(input);
+        let found = relay::destination(&batch, session, judge);
+        if !found.is_complete || !only_reads(&found) {
+            return false;
+        }
+        input = input.get(batch.extent().len..).unwrap_or_default();
+    }
+    true
+}
