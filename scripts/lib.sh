@@ -73,7 +73,9 @@ has_slapd() { have slapd || [ -x /usr/sbin/slapd ]; }
 # To link with; the program itself is content with libpam0g, which every Debian has.
 has_pam() { [ -e /usr/include/security/pam_appl.h ]; }
 has_pam_wrapper() { compgen -G '/usr/lib/*/pam_wrapper/pam_matrix.so'; }
+has_nss_wrapper() { compgen -G '/usr/lib/*/libnss_wrapper.so'; }
 has_venv() { python3 -c 'import venv, ensurepip'; }
+has_active_record() { ruby -ractive_record -rpg -e ''; }
 has_go() { have go || [ -x /usr/local/go/bin/go ]; }
 
 install_missing() {

@@ -13,6 +13,7 @@ need dpkg-dev have dpkg-shlibdeps
 need libpq-dev test -e /usr/include/postgresql/libpq-fe.h
 need libpam0g-dev has_pam
 need libpam-wrapper has_pam_wrapper
+need libnss-wrapper has_nss_wrapper
 need slapd has_slapd
 need ldap-utils have ldapwhoami
 need postgresql-15 has_postgres
@@ -23,6 +24,8 @@ need haproxy has_haproxy
 need pgpool2 has_pgpool
 need chromium have chromium
 need python3-venv has_venv
+need ruby-activerecord has_active_record
+need ruby-pg has_active_record
 need golang-go has_go
 need nodejs have node
 need npm have npm
@@ -43,22 +46,22 @@ export WEIR_BIN="${WEIR_BIN:-$(realpath "${CARGO_TARGET_DIR:-target}")/debug/wei
 failed=()
 
 say "All crates, and conformance: PostgreSQL, pgbench, psql and drivers (cargo test ${EVERYTHING[*]})"
-# It takes two minutes whatever the machine: beside all the others, and out of their way.
-note "poison runs beside the others, its output comes last"
-poison_output=$(mktemp)
+# Both wait more than they compute: beside all the others, and out of their way.
+note "poison, and the state of sessions over three hosts, run beside the others; their output comes last"
+beside_output=$(mktemp)
 # A group of its own, which hears no Ctrl-C: it is stopped with us.
-setsid nice -n 15 cargo test "${EVERYTHING[@]}" --test poison >"$poison_output" 2>&1 &
-poison=$!
+setsid nice -n 10 bash scripts/test-beside.sh "${EVERYTHING[@]}" >"$beside_output" 2>&1 &
+beside=$!
 # `|| true`: it has usually ended by then, and under `set -e` the trap's failure would be the script's.
-trap 'kill -- "-$poison" 2>/dev/null || true; rm -f "$poison_output"' EXIT
+trap 'kill -- "-$beside" 2>/dev/null || true; rm -f "$beside_output"' EXIT
 cargo test "${EVERYTHING[@]}" --no-fail-fast -- --exact \
 	--skip nobody_sees_another_clients_answer || failed+=("cargo test")
 say "Lanes of a pool on threads, in orders that shuttle chooses"
 cargo test -p weir-pool --features model --test model || failed+=("model of the lanes")
 say "The simulator of the workers: 500 seeds that stay the same, then fresh ones for a minute (cargo xtask sim)"
 "${CARGO_TARGET_DIR:-target}/debug/xtask" sim || failed+=("simulator")
-wait "$poison" || failed+=("poison")
-cat "$poison_output"
+wait "$beside" || failed+=("poison, or state over three hosts")
+cat "$beside_output"
 
 if [ "${#failed[@]}" -gt 0 ]; then
 	die "failed: ${failed[*]}"

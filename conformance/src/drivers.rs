@@ -127,6 +127,20 @@ pub fn node() -> Result<PathBuf> {
     })
 }
 
+/// Directory of the Ruby programs.
+///
+/// # Errors
+/// When Ruby, ActiveRecord or its driver is missing.
+pub fn ruby() -> Result<PathBuf> {
+    prepare("ruby", |_| {
+        tools::require("ruby", "ruby-activerecord ruby-pg")?;
+        let mut look = Command::new("ruby");
+        look.args(["-ractive_record", "-rpg", "-e", ""]);
+        tools::run(&mut look).context("apt-get install ruby-activerecord ruby-pg")?;
+        Ok(())
+    })
+}
+
 /// Directory of the C programs `pipeline` and `transactions`.
 ///
 /// # Errors

@@ -12,10 +12,14 @@
 pub mod answer;
 pub mod child;
 pub mod clock;
+pub mod cluster;
 pub mod drivers;
+pub mod faulty;
 pub mod frontend;
+pub mod hosts;
 pub mod ini;
 pub mod login;
+pub mod names;
 pub mod pam;
 pub mod postgres;
 pub mod postgres18;
@@ -33,7 +37,12 @@ pub mod weir;
 
 pub use clock::SOON;
 pub use clock::wait_until;
+pub use cluster::Cluster;
+pub use faulty::Fault;
+pub use faulty::Faulty;
+pub use hosts::Hosts;
 pub use ini::PoolOptions;
+pub use names::Names;
 pub use postgres::Postgres;
 pub use postgres18::Postgres18;
 pub use raw::Raw;

@@ -153,10 +153,7 @@ impl Postgres {
     /// # Errors
     /// When the server refuses.
     pub fn create_database(&self, name: &str) -> Result<()> {
-        let mut raw = Raw::connect(self.port, "postgres")?;
-        raw.query(&format!("drop database if exists {name} with (force)"))?;
-        raw.query(&format!("create database {name}"))?;
-        Ok(())
+        create_database(self.port, name)
     }
 
     fn wait_ready(&mut self, options: &Options) -> Result<()> {
@@ -172,6 +169,14 @@ impl Postgres {
     }
 }
 
+/// Creates an empty database on the server at this port; drops an existing one of that name.
+pub(crate) fn create_database(port: u16, name: &str) -> Result<()> {
+    let mut raw = Raw::connect(port, "postgres")?;
+    raw.query(&format!("drop database if exists {name} with (force)"))?;
+    raw.query(&format!("create database {name}"))?;
+    Ok(())
+}
+
 /// Starts the server of the cluster in this directory.
 fn run(program: &Path, directory: &Path) -> Result<Guarded> {
     let data = directory.join("data");
@@ -181,7 +186,7 @@ fn run(program: &Path, directory: &Path) -> Result<Guarded> {
 }
 
 /// Runs `initdb` in a directory that belongs to the user who will run the server.
-fn initialise(bin: &Path, directory: &TempDir, data: &Path) -> Result<()> {
+pub(crate) fn initialise(bin: &Path, directory: &TempDir, data: &Path) -> Result<()> {
     if tools::is_root() {
         tools::run(Command::new("chown").arg("postgres:").arg(directory.path()))
             .context("user postgres is missing: apt-get install postgresql-15")?;
@@ -209,7 +214,8 @@ fn initialise(bin: &Path, directory: &TempDir, data: &Path) -> Result<()> {
     Ok(())
 }
 
-fn configure(data: &Path, sockets: &Path, port: u16, options: &Options) -> Result<()> {
+/// Writes `postgresql.conf` and `pg_hba.conf` of a new cluster.
+pub(crate) fn configure(data: &Path, sockets: &Path, port: u16, options: &Options) -> Result<()> {
     let file = data.join("postgresql.conf");
     let mut conf = fs::read_to_string(&file)?;
     conf.push_str(&format!(

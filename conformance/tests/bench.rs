@@ -158,6 +158,45 @@ fn a_run_that_is_stopped_and_taken_up_again_leaves_a_whole_result_and_no_process
     assert!(!good && text.contains("has a run already"), "{text}");
 }
 
+#[test]
+fn a_run_with_replicas_counts_what_they_have_served() {
+    let directory = TempDir::new().unwrap();
+    let targets = "weir-1,weir-split-1,weir-any-1,pgpool";
+    let arguments = [
+        "run",
+        "smoke",
+        "-e",
+        "split",
+        "-t",
+        targets,
+        "--set",
+        "clients=4",
+        "--set",
+        "workload=reads",
+        "--warm-up",
+        "1",
+        "--measure",
+        "1",
+        "-o",
+        "result",
+    ];
+    let (good, text) = bench(&arguments, directory.path());
+    assert!(good, "{text}");
+    assert_eq!(left_behind(directory.path()), Vec::<String>::new());
+    let result = directory.path().join("result");
+    let cells = cells(&result);
+    assert_eq!(cells.len(), 4, "{text}");
+    for cell in &cells {
+        check(cell, &result);
+        let share = cell["on_replicas"].as_f64().unwrap();
+        let expected = match cell["target"].as_str().unwrap() {
+            "weir-1" => 0.0..=0.0,
+            _ => 0.3..=1.0,
+        };
+        assert!(expected.contains(&share), "{cell}");
+    }
+}
+
 fn check(cell: &Value, result: &Path) {
     assert_eq!(cell["failed"], Value::Null, "{cell}");
     let outcome = &cell["outcome"];

@@ -155,9 +155,10 @@ fn every_metric_of_the_reference_has_samples() -> Result<()> {
         .iter()
         .map(|(name, (kind, _))| (name.clone(), kind.clone()));
     assert_eq!(documented, exported.collect());
+    // Hosts are those of databases with several.
     let empty: Vec<_> = families
         .iter()
-        .filter(|(_, (_, samples))| *samples == 0)
+        .filter(|(name, (_, samples))| *samples == 0 && !name.starts_with("weir_host_"))
         .collect();
     ensure!(empty.is_empty(), "without samples: {empty:?}");
     Ok(())

@@ -9,6 +9,11 @@ use weir_lab::clock;
 
 use crate::workspace::{cargo, root};
 
+/// Tests that run simulations, one after the other: with one host for each database, and with several.
+const TESTS: [&str; 2] = [
+    "nobody_gets_anothers_answer_whatever_happens",
+    "reads_and_writes_find_their_host_whatever_happens",
+];
 /// Default time for fresh seeds, in seconds.
 const FRESH: u64 = 60;
 
@@ -32,6 +37,12 @@ pub(crate) struct Flags {
     /// Name every seed that fails in a line of its own; shrink none
     #[arg(long)]
     list: bool,
+    /// Only simulations of databases with several hosts
+    #[arg(long, conflicts_with = "single")]
+    hosts: bool,
+    /// Only simulations of databases with one host
+    #[arg(long)]
+    single: bool,
     /// Threads; one for each core unless given
     #[arg(long)]
     threads: Option<usize>,
@@ -75,9 +86,24 @@ fn fresh() -> String {
     format!("{}..", clock::since_epoch().as_micros())
 }
 
-/// Runs the simulator, which consists of unit tests, with optimisations and assertions.
+/// Runs the simulations that the flags choose. They share the time.
 fn simulate(flags: &Flags, seeds: &str, seconds: Option<u64>) -> Result<()> {
-    println!("simulator at {}: seeds {seeds}", commit());
+    let [single, hosts] = TESTS;
+    let tests: &[&str] = match (flags.single, flags.hosts) {
+        (true, _) => &[single],
+        (_, true) => &[hosts],
+        _ => &TESTS,
+    };
+    let seconds = seconds.map(|seconds| seconds.div_ceil(tests.len() as u64));
+    for test in tests {
+        simulate_with(flags, test, seeds, seconds)?;
+    }
+    Ok(())
+}
+
+/// Runs a simulator, which consists of unit tests, with optimisations and assertions.
+fn simulate_with(flags: &Flags, test: &str, seeds: &str, seconds: Option<u64>) -> Result<()> {
+    println!("simulator at {}: {test}, seeds {seeds}", commit());
     let mut command = cargo();
     command
         .args([
@@ -89,11 +115,7 @@ fn simulate(flags: &Flags, seeds: &str, seconds: Option<u64>) -> Result<()> {
             "weir-proxy",
             "--lib",
         ])
-        .args([
-            "nobody_gets_anothers_answer_whatever_happens",
-            "--",
-            "--nocapture",
-        ])
+        .args([test, "--", "--nocapture"])
         // Each configuration would load the system's certificates, which takes longer than everything else.
         .env("LDAPTLS_CACERT", "/dev/null")
         .env("WEIR_SIM_LOUD", "1")

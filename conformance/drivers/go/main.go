@@ -38,6 +38,10 @@ func expect(good bool, what string, more ...any) error {
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "sslmodes" {
 		runSslmodes(os.Args[2:])
+	} else if len(os.Args) > 1 && os.Args[1] == "targets" {
+		runTargets(os.Args[2:])
+	} else if len(os.Args) > 1 && os.Args[1] == "reads" {
+		runReads()
 	} else if len(os.Args) > 1 && os.Args[1] == "tx-pgx" {
 		runTx(txPgx, os.Args[2:])
 	} else if len(os.Args) > 1 && os.Args[1] == "tx-pq" {

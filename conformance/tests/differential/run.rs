@@ -151,8 +151,14 @@ impl Run {
                 _ => self.fresh + number,
             };
             let program = generate::program(seed, &self.topics);
-            let outcome =
-                play::play(&mut world, &program).with_context(|| format!("seed {seed}"))?;
+            let outcome = play::play(&mut world, &program);
+            if world.has_crashed() {
+                eprintln!("seed {seed} crashes PostgreSQL itself");
+                *outcomes.entry("crash of PostgreSQL").or_insert(0_u32) += 1;
+                world = World::start()?;
+                continue;
+            }
+            let outcome = outcome.with_context(|| format!("seed {seed}"))?;
             let word = match outcome {
                 Outcome::Alike => "alike",
                 Outcome::Known(reason) => reason,

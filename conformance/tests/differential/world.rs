@@ -105,6 +105,11 @@ impl World {
         Ok(world)
     }
 
+    /// True if PostgreSQL has crashed without Weir in front: by a fault of its own, which a program met.
+    pub(crate) fn has_crashed(&self) -> bool {
+        self.oracle.log().contains("was terminated by signal 11")
+    }
+
     /// Stops all Weir processes, so that the next program runs on a fresh one.
     pub(crate) fn renew(&mut self) {
         self.weirs.clear();
@@ -286,7 +291,13 @@ impl Stage<'_> {
 impl Side {
     fn drop_database(self, cluster: &Postgres, database: &str) -> Result<()> {
         self.admin.terminate();
-        let mut admin = Raw::connect(cluster.port(), "postgres")?;
+        // A program may crash PostgreSQL, which then recovers (57P03).
+        let mut admin = None;
+        wait_until("a login after the program", WAIT, || {
+            admin = Raw::connect(cluster.port(), "postgres").ok();
+            Ok(admin.is_some())
+        })?;
+        let mut admin = admin.context("no login")?;
         admin.query(&format!("drop database {database} with (force)"))?;
         admin.terminate();
         Ok(())

@@ -93,6 +93,16 @@ impl Server {
         .with_context(|| format!("last seen {last}"))
     }
 
+    /// Waits until the database has at most this number of backends.
+    pub(crate) fn wait_at_most(&mut self, limit: usize) -> Result<()> {
+        let mut last = 0;
+        wait_until(&format!("at most {limit} backends"), PATIENCE, || {
+            last = self.count()?;
+            Ok(last <= limit)
+        })
+        .with_context(|| format!("last seen {last}"))
+    }
+
     /// Waits until the database has this number of backends, then fails unless the number stays for some time.
     pub(crate) fn stays(&mut self, wanted: usize, time: Duration) -> Result<()> {
         wait_until(&format!("{wanted} backends"), PATIENCE, || {

@@ -108,7 +108,8 @@ fn a_pin_is_shown_makes_others_wait_and_ends() -> Result<()> {
         let pool = pool(number);
         let (port, database) = pins.world.target(&pool);
         let mut session = Session::connect(port, database, &[])?;
-        session.send("select 1")?;
+        // The pin is on the primary.
+        session.send("begin")?;
         waiting.push(session);
     }
     for (session, (reason, ..)) in waiting.into_iter().zip(REASONS) {
@@ -165,7 +166,7 @@ fn without_tracking_the_scripts_find_leaks_and_losses() -> Result<()> {
         .map(|error| error.to_string())
         .unwrap_or_default();
     for script in &scripts {
-        let found = format!("== untracked/{} Simple", script.name);
+        let found = format!("== untracked/{} ", script.name);
         ensure!(
             text.contains(&found),
             "{} was not found in\n{text}",

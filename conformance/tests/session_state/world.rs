@@ -17,11 +17,12 @@ use anyhow::Result;
 use anyhow::bail;
 use anyhow::ensure;
 use weir_conformance::Config;
+use weir_conformance::Hosts;
 use weir_conformance::Kind;
-use weir_conformance::Postgres;
 use weir_conformance::Raw;
 use weir_conformance::Weir;
 use weir_conformance::answer::Answer;
+use weir_conformance::hosts;
 use weir_conformance::postgres;
 use weir_conformance::wait_until;
 
@@ -47,12 +48,15 @@ const TRUTH: [&str; 8] = [
 /// Time limit for background actions of the pooler.
 pub(crate) const WAIT: Duration = Duration::from_secs(15);
 
+/// Number of servers of a pool whose clients belong to several workers.
+const CROWDED: u32 = 4;
+
 /// Settings with which the pooler queries a server's state after every transaction.
 pub(crate) const ALWAYS_ASKED: &[(&str, &str)] = &[("session_state_check", "always")];
 
 /// Cluster that the tests of this suite share while any of them runs.
-pub(crate) fn cluster() -> Result<Arc<Postgres>> {
-    static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+pub(crate) fn cluster() -> Result<Arc<Hosts>> {
+    static SHARED: Mutex<Weak<Hosts>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(running) = shared.upgrade() {
         return Ok(running);
@@ -62,7 +66,7 @@ pub(crate) fn cluster() -> Result<Arc<Postgres>> {
         settings: vec!["max_prepared_transactions = 20".to_owned()],
         ..postgres::Options::default()
     };
-    let started = Arc::new(Postgres::start(&options)?);
+    let started = Arc::new(Hosts::start(&options)?);
     *shared = Arc::downgrade(&started);
     Ok(started)
 }
@@ -93,13 +97,13 @@ pub(crate) fn check_with(
 
 /// A pair of databases, and a pooler unless the target is direct.
 pub(crate) struct World {
-    postgres: Arc<Postgres>,
+    postgres: Arc<Hosts>,
     weir: Option<Weir>,
     oracle: String,
     subject: String,
     fixture: String,
-    /// Connections to the pooler's console and directly to PostgreSQL.
-    watch: Option<RefCell<[Raw; 2]>>,
+    /// Connections to the pooler's console and directly to each host.
+    watch: Option<RefCell<(Raw, Vec<Raw>)>>,
 }
 
 impl World {
@@ -121,15 +125,22 @@ impl World {
         for (key, value) in settings {
             config = config.set(key, value);
         }
+        let mut entries = 0;
         for (number, script) in scripts.iter().enumerate() {
-            for protocol in Protocol::ALL {
+            for protocol in pools(number, script, hosts::replicas()?) {
+                entries += 1;
                 config = config.database(&format!(
-                    "{} = host=127.0.0.1 port={} dbname={subject} pool_size={}",
+                    "{} = {} dbname={subject} pool_size={}",
                     alias(number, protocol),
-                    postgres.port(),
+                    postgres.entry(read_consistency(protocol)),
                     script.servers
                 ));
             }
+        }
+        // A worker knows the load of its own clients only, and the check for clean replicas counts on an even load.
+        let is_even = scripts.iter().all(|script| script.servers < CROWDED);
+        if hosts::replicas()? > 0 && is_even {
+            config = config.workers(1);
         }
         let weir = match Kind::from_env()? {
             Kind::Direct => None,
@@ -138,8 +149,11 @@ impl World {
         };
         let watch = match &weir {
             Some(weir) => {
-                let watcher = Raw::connect(postgres.port(), "postgres")?;
-                Some(RefCell::new([weir.connect("pgbouncer")?, watcher]))
+                let ports = [postgres.port()].into_iter();
+                let ports = ports.chain(postgres.replica_ports());
+                let watchers = ports.map(|port| Raw::connect(port, "postgres"));
+                let watchers = watchers.collect::<Result<_>>()?;
+                Some(RefCell::new((weir.connect("pgbouncer")?, watchers)))
             }
             None => None,
         };
@@ -152,6 +166,9 @@ impl World {
             fixture: fixture.to_owned(),
         };
         world.make_databases()?;
+        if let Some(weir) = &world.weir {
+            world.postgres.wait_watched(weir, entries)?;
+        }
         Ok(world)
     }
 
@@ -163,7 +180,7 @@ impl World {
             direct.query(&fixture).context("fixture")?;
             direct.terminate();
         }
-        Ok(())
+        self.postgres.settle()
     }
 
     /// Runs all scripts; the error contains every difference.
@@ -175,9 +192,13 @@ impl World {
             for &protocol in protocols(script) {
                 for moves in [false, true] {
                     let name = format!("{kind}/{} {protocol:?} moves={moves}", script.name);
-                    let skipped = moves
-                        && !(self.can_move(script)
-                            && shall_move(number, protocol, protocols(script).len()));
+                    let is_chosen = is_chosen(number, protocol, protocols(script).len());
+                    let skipped = if self.postgres.replica_ports().is_empty() {
+                        moves && !(self.can_move(script) && is_chosen)
+                    } else {
+                        // Once per script, so that the run over replicas stays short.
+                        moves || !is_chosen
+                    };
                     if !name.contains(&only) || skipped {
                         continue;
                     }
@@ -197,6 +218,7 @@ impl World {
         }
         if let Some(weir) = &mut self.weir {
             weir.check_healthy()?;
+            self.postgres.check_shared(weir)?;
         }
         ensure!(
             faults.is_empty(),
@@ -240,6 +262,7 @@ impl World {
                 self.close_servers()?;
             }
             let answer = stage.step(step, play.protocol);
+            self.postgres.settle()?;
             let is_refused = refusal(step).is_some_and(|state| answer.failed_with(state));
             let difference = expected.difference(&answer);
             if !difference.is_empty() && !is_refused {
@@ -297,6 +320,60 @@ impl World {
             holder.simple("rollback")?;
             holder.leave();
         }
+        self.check_clean_replicas(play, servers)
+    }
+
+    /// Checks the servers on the replicas as [`World::check_clean`].
+    fn check_clean_replicas(&self, play: &Play, servers: u32) -> Result<()> {
+        if self.weir.is_none() {
+            return Ok(());
+        }
+        let mut fresh = BTreeMap::new();
+        for replica in self.postgres.replica_ports() {
+            let mut session = Session::connect(replica, &self.subject, &[])?;
+            fresh.insert(replica.to_string(), truth(&mut session)?);
+            session.leave();
+        }
+        let (port, database) = self.target(&play.alias);
+        let mut holders = Vec::new();
+        let mut seen = BTreeMap::new();
+        // A new transaction goes to the replica with fewer of them.
+        let is_even = servers < CROWDED;
+        let count = if is_even { fresh.len() } else { 1 };
+        for _ in 0..count * usize::try_from(servers)? {
+            let mut holder = Session::connect(port, database, &[])?;
+            let mut replica = String::new();
+            // On a busy machine the replicas may be behind, and the transaction begins on the primary.
+            wait_until("a transaction on a replica", WAIT, || {
+                let begun = holder.simple("begin read only")?;
+                ensure!(holder.status() == b'T', "{begun:?}");
+                let shown = holder.rows("show port")?.concat();
+                shown.trim_matches(['[', ']']).clone_into(&mut replica);
+                let is_there = fresh.contains_key(&replica);
+                if !is_there {
+                    holder.simple("rollback")?;
+                }
+                Ok(is_there)
+            })?;
+            let expected = fresh.get(&replica);
+            let expected = expected.with_context(|| format!("no replica at {replica}"))?;
+            *seen.entry(replica).or_insert(0) += 1;
+            for (expected, found) in expected.iter().zip(&truth(&mut holder)?) {
+                ensure!(
+                    expected == found,
+                    "left behind on a replica: a new connection has {expected}, this one {found}"
+                );
+            }
+            holders.push(holder);
+        }
+        for mut holder in holders {
+            holder.simple("rollback")?;
+            holder.leave();
+        }
+        let is_whole = fresh
+            .keys()
+            .all(|replica| seen.get(replica) == Some(&servers));
+        ensure!(is_whole || !is_even, "{seen:?}");
         Ok(())
     }
 
@@ -305,7 +382,7 @@ impl World {
         let Some(watch) = &self.watch else {
             return Ok(());
         };
-        let [console, watcher] = &mut *watch.borrow_mut();
+        let (console, watchers) = &mut *watch.borrow_mut();
         let mut servers = Vec::new();
         // A server whose state is being queried has not been released yet.
         let idle = wait_until("idle servers", WAIT, || {
@@ -314,11 +391,17 @@ impl World {
         });
         idle.with_context(|| format!("{servers:?}"))?;
         let of_subject = format!("from pg_stat_activity where datname = '{}'", self.subject);
-        watcher.query(&format!("select pg_terminate_backend(pid) {of_subject}"))?;
+        for watcher in watchers.iter_mut() {
+            watcher.query(&format!("select pg_terminate_backend(pid) {of_subject}"))?;
+        }
         let count = format!("select count(*) {of_subject}");
         let closed = wait_until("the end of the servers", WAIT, || {
             servers = states(console)?;
-            Ok(servers.is_empty() && watcher.query_one(&count)? == "0")
+            let mut is_none = servers.is_empty();
+            for watcher in watchers.iter_mut() {
+                is_none = is_none && watcher.query_one(&count)? == "0";
+            }
+            Ok(is_none)
         });
         closed.with_context(|| format!("{servers:?}"))
     }
@@ -476,12 +559,31 @@ fn refusal(step: &Step) -> Option<&str> {
     }
 }
 
-/// True if this run uses new servers all the time: every script does once, in one of the protocols; on request in
-/// all.
-fn shall_move(number: usize, protocol: Protocol, count: usize) -> bool {
+/// True if the script runs in this protocol with new servers all the time, or over replicas: every script does once, in
+/// one of its protocols; on request in all.
+fn is_chosen(number: usize, protocol: Protocol, count: usize) -> bool {
     let all = env::var_os("SESSION_STATE_ALL").is_some();
     let chosen = Protocol::ALL.get(number % count.max(1));
     all || chosen == Some(&protocol)
+}
+
+/// Option of the pools for this protocol, if there are replicas. With `session`, catalogues are read from replicas; with
+/// `eventual`, a session reads from them directly after its writes, too.
+fn read_consistency(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Named => "session",
+        Protocol::Simple | Protocol::Unnamed => "eventual",
+    }
+}
+
+/// Protocols with a pool of their own for this script. Over replicas a script runs in one of them, and other tests use the
+/// first.
+fn pools(number: usize, script: &Script, replicas: usize) -> Vec<Protocol> {
+    let count = protocols(script).len();
+    let is_used = |protocol: &Protocol| {
+        replicas == 0 || *protocol == Protocol::Simple || is_chosen(number, *protocol, count)
+    };
+    Protocol::ALL.into_iter().filter(is_used).collect()
 }
 
 fn alias(number: usize, protocol: Protocol) -> String {

@@ -253,8 +253,8 @@ fn places(directory: &Path, found: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// A single constructor makes all sockets to servers. The other places named here lead elsewhere, except `ready.rs`,
-/// which only sends an SSLRequest to see if a server answers.
+/// A single constructor makes all sockets to servers. The other places named here lead elsewhere (`route/console.rs`
+/// to Weir's own console), except `ready.rs`, which only sends an SSLRequest to see if a server answers.
 #[test]
 fn sec_04_sockets_to_servers_are_made_in_one_place() -> Result<()> {
     let mut found = Vec::new();
@@ -265,6 +265,8 @@ fn sec_04_sockets_to_servers_are_made_in_one_place() -> Result<()> {
     expect_test::expect![[r#"
         [
             "cli/src/logging/syslog.rs: socket.connect(&self.path)?;",
+            "cli/src/route/console.rs: let stream = TcpStream::connect_timeout(&first, PATIENCE)?;",
+            "cli/src/route/console.rs: let stream = UnixStream::connect(address)?;",
             "cli/src/upgrade/ask.rs: let stream = address(pid).and_then(|address| UnixStream::connect_addr(&address));",
             "proxy/src/listen.rs: match std::os::unix::net::UnixStream::connect(&path) {",
             "proxy/src/monitor/ready.rs: ask_unix(&UnixStream::connect(path)?, share)",

@@ -10,7 +10,8 @@ use crate::script::on_two_servers;
 use crate::script::waiting_for_one_server;
 use crate::world::check;
 
-/// A creates an object; B does not see it; A sees it; A drops it.
+/// A creates an object; B does not see it; A sees it; A drops it. Then A may be on a server that never had a temporary
+/// object, so that it has no schema for them (3F000).
 fn made(name: &str, make: &str, probe: &str, drop: &str) -> Script {
     on_two_servers(
         name,
@@ -24,7 +25,7 @@ fn made(name: &str, make: &str, probe: &str, drop: &str) -> Script {
              A: {probe}
              A: {drop}
              A free
-             A: {probe}
+             A may 3F000: {probe}
              B: {probe}"
         ),
     )
