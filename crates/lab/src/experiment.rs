@@ -83,9 +83,9 @@ pub struct Server {
     /// True if clients and poolers have to log in by SCRAM.
     #[serde(default)]
     pub passwords: bool,
-    /// True if a streaming replica runs beside the server.
+    /// Number of streaming replicas that run beside the server.
     #[serde(default)]
-    pub replica: bool,
+    pub replicas: u32,
     /// SQL that is run once after the tables are filled.
     #[serde(default)]
     pub setup: Vec<String>,
@@ -393,9 +393,9 @@ impl Experiment {
             return Err(self.wrong(format!("the base `{}` is no target", self.base)));
         }
         let server = &self.server;
-        let database = server.passwords || server.replica || !server.setup.is_empty();
+        let database = server.passwords || server.replicas > 0 || !server.setup.is_empty();
         if server.null.is_some() && database {
-            return Err(self.wrong("a null server has no passwords, no replica and no setup"));
+            return Err(self.wrong("a null server has no passwords, no replicas and no setup"));
         }
         if self.profile.is_empty() {
             return Err(self.wrong("it has no profile"));

@@ -1,5 +1,5 @@
-//! Temporary PostgreSQL server: its own directory, a free port on loopback, deleted on drop. A streaming replica is
-//! optional, and the data can be restored to their first state.
+//! Temporary PostgreSQL server: its own directory, a free port on loopback, deleted on drop. Streaming replicas
+//! are optional, and the data can be restored to their first state.
 
 mod programs;
 
@@ -16,6 +16,7 @@ use tempfile::TempDir;
 pub use self::programs::Programs;
 use crate::access::PASSWORD;
 use crate::certificates::Certificates;
+use crate::clock;
 use crate::error::{Error, Result};
 use crate::process::{Account, Process, run_to_end};
 use crate::scram;
@@ -107,7 +108,7 @@ impl Settings {
 /// Running server. Fields drop in this order: the servers stop, then their files are deleted.
 #[derive(Debug)]
 pub struct Cluster {
-    replica: Option<Instance>,
+    replicas: Vec<Instance>,
     primary: Instance,
     directory: TempDir,
     programs: Programs,
@@ -138,7 +139,7 @@ impl Cluster {
         let port = free_port()?;
         let primary = Instance::start(programs, account, &settings, data, port)?;
         let cluster = Self {
-            replica: None,
+            replicas: Vec::new(),
             primary,
             directory,
             programs: programs.clone(),
@@ -208,24 +209,80 @@ impl Cluster {
     /// # Errors
     /// `pg_basebackup` fails, or the replica does not start.
     pub fn add_replica(&mut self) -> Result<()> {
-        let data = self.directory.path().join("replica");
+        let number = self.replicas.len() + 1;
+        let data = self.directory.path().join(format!("replica-{number}"));
         let mut command = Command::new(self.programs.path("pg_basebackup")?);
         command.args(["-R", "-X", "stream", "-c", "fast", "--no-sync", "-D"]);
         command.arg(&data).current_dir(self.directory.path());
+        // A slot keeps the WAL that the replica has not received: restored data are more than the server would keep.
+        command.args(["-C", "-S", &format!("replica_{number}")]);
         command.args(["-h", "127.0.0.1", "-U", USER]);
         command.args(["-p", &self.primary.port.to_string()]);
         self.account.apply(&mut command);
         run_to_end(&mut command)?;
         let port = free_port()?;
         let settings = &self.settings;
-        self.replica = Some(Instance::start(
-            &self.programs,
-            self.account,
-            settings,
-            data,
-            port,
-        )?);
+        let replica = Instance::start(&self.programs, self.account, settings, data, port)?;
+        self.replicas.push(replica);
         Ok(())
+    }
+
+    /// Waits until each replica shows all that the primary has committed.
+    ///
+    /// # Errors
+    /// A replica does not within 30 s.
+    pub fn await_replicas(&self) -> Result<()> {
+        if self.replicas.is_empty() {
+            return Ok(());
+        }
+        // A checkpoint flushes what asynchronous commits have left in memory.
+        self.query(USER, "CHECKPOINT")?;
+        let target = self.query(USER, "SELECT pg_current_wal_flush_lsn()")?;
+        let sql = format!("SELECT pg_last_wal_replay_lsn() >= '{target}'");
+        for replica in &self.replicas {
+            self.await_answer(replica, &sql, "t", "replica")?;
+        }
+        Ok(())
+    }
+
+    /// Returns the number of transactions that each server has committed in [`DATABASE`], the primary first. Waits for
+    /// the end of all connections to it, because a server counts the last transactions of a connection at its end.
+    ///
+    /// # Errors
+    /// A connection is still open after 30 s.
+    pub fn commits(&self) -> Result<Vec<u64>> {
+        let connections = format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = '{DATABASE}' AND backend_type = 'client backend'"
+        );
+        let commits =
+            format!("SELECT xact_commit FROM pg_stat_database WHERE datname = '{DATABASE}'");
+        self.instances()
+            .map(|instance| {
+                self.await_answer(instance, &connections, "0", "end of connections")?;
+                let count = self.query_at(instance, USER, &commits)?;
+                // A database that was never used has no row.
+                Ok(count.parse().unwrap_or_default())
+            })
+            .collect()
+    }
+
+    /// Asks a server until it gives this answer.
+    fn await_answer(&self, instance: &Instance, sql: &str, answer: &str, name: &str) -> Result<()> {
+        let mut last = Ok(String::new());
+        let reached = clock::poll_until(START_LIMIT, || {
+            last = self.query_at(instance, USER, sql);
+            last.as_ref().map_or(true, |text| text == answer)
+        });
+        let text = last?;
+        if reached {
+            return Ok(());
+        }
+        Err(Error::NotReady {
+            name: name.to_owned(),
+            limit: START_LIMIT,
+            reason: Some(format!("{sql}: {text}")),
+            log: String::new(),
+        })
     }
 
     /// Restarts the servers on the same data and ports, with cold buffers.
@@ -234,7 +291,7 @@ impl Cluster {
     /// A server does not start again.
     pub fn restart(self) -> Result<Self> {
         let Self {
-            replica,
+            replicas,
             primary,
             directory,
             programs,
@@ -251,9 +308,9 @@ impl Cluster {
             Instance::start(&programs, account, &settings, data, port)
         };
         let primary = again(primary)?;
-        let replica = replica.map(again).transpose()?;
+        let replicas = replicas.into_iter().map(again).collect::<Result<_>>()?;
         Ok(Self {
-            replica,
+            replicas,
             primary,
             directory,
             programs,
@@ -267,9 +324,13 @@ impl Cluster {
     /// # Errors
     /// psql is missing, or the server refuses.
     pub fn query(&self, database: &str, sql: &str) -> Result<String> {
+        self.query_at(&self.primary, database, sql)
+    }
+
+    fn query_at(&self, instance: &Instance, database: &str, sql: &str) -> Result<String> {
         let mut command = Command::new(self.programs.path("psql")?);
         command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
-        command.args(["-h", "127.0.0.1", "-p", &self.primary.port.to_string()]);
+        command.args(["-h", "127.0.0.1", "-p", &instance.port.to_string()]);
         command.args(["-U", USER, "-c", sql, database]);
         run_to_end(&mut command).map(|text| text.trim().to_owned())
     }
@@ -305,7 +366,7 @@ impl Cluster {
     }
 
     fn instances(&self) -> impl Iterator<Item = &Instance> {
-        std::iter::once(&self.primary).chain(&self.replica)
+        std::iter::once(&self.primary).chain(&self.replicas)
     }
 }
 

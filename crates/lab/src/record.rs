@@ -154,6 +154,9 @@ pub struct Cell {
     pub failed: Option<String>,
     /// Resources that the cell used.
     pub costs: Costs,
+    /// Share of the transactions that replicas have run, 0 to 1, warm-up included; absent without replicas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_replicas: Option<f64>,
     /// Doubts about the figures. A flagged cell is hatched in the report, never hidden.
     pub flags: Vec<Flag>,
     /// Start, in seconds since 1970.

@@ -20,8 +20,16 @@ const BUILTIN: &[(&str, &str)] = &[
     ("direct", include_str!("../../../lab/targets/direct.toml")),
     ("weir", include_str!("../../../lab/targets/weir.toml")),
     (
+        "weir-any",
+        include_str!("../../../lab/targets/weir-any.toml"),
+    ),
+    (
         "weir-slow",
         include_str!("../../../lab/targets/weir-slow.toml"),
+    ),
+    (
+        "weir-split",
+        include_str!("../../../lab/targets/weir-split.toml"),
     ),
     (
         "weir-untracked",

@@ -48,6 +48,10 @@ pub(super) const BUILTIN: &[(&str, &str)] = &[
         "state",
         include_str!("../../../../lab/experiments/state.toml"),
     ),
+    (
+        "split",
+        include_str!("../../../../lab/experiments/split.toml"),
+    ),
     ("aa", include_str!("../../../../lab/experiments/aa.toml")),
 ];
 

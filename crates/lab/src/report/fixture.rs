@@ -461,6 +461,7 @@ fn cell(
         costs: costs(planned, clients, &outcome, drift, random),
         outcome: Some(outcome),
         failed: None,
+        on_replicas: None,
         flags,
         started_unix_s: 1_763_676_000 + u64::from(block) * 1000 + u64::from(order) * 20,
     }

@@ -20,6 +20,8 @@ pub(crate) enum Metric {
     Memory,
     /// Resident memory of the pooler over clients.
     MemoryPerClient,
+    /// Share of the transactions that replicas have run.
+    OnReplicas,
     /// Median latency.
     P50,
     /// 99th percentile of the latency.
@@ -89,6 +91,7 @@ impl Metric {
             Self::Logins | Self::Tps => outcome.tps,
             Self::Memory => memory?,
             Self::MemoryPerClient => memory? / cell.factors.get("clients")?.parse::<f64>().ok()?,
+            Self::OnReplicas => cell.on_replicas?,
             Self::P50 => latency?.p50,
             Self::P99 => latency?.p99,
         };
@@ -97,7 +100,10 @@ impl Metric {
 
     /// True if more is better.
     pub(crate) fn more_is_better(self) -> bool {
-        matches!(self, Self::Bandwidth | Self::Logins | Self::Tps)
+        matches!(
+            self,
+            Self::Bandwidth | Self::Logins | Self::OnReplicas | Self::Tps
+        )
     }
 
     /// Returns the title for the head of a table.
@@ -110,6 +116,7 @@ impl Metric {
             Self::Logins => "Logins per second",
             Self::Memory => "Pooler memory",
             Self::MemoryPerClient => "Pooler memory per client",
+            Self::OnReplicas => "Transactions on replicas",
             Self::P50 => "Latency p50",
             Self::P99 => "Latency p99",
             Self::Tps => "Throughput",
@@ -126,6 +133,7 @@ impl Metric {
             Self::Logins => "logins per second",
             Self::Memory => "memory",
             Self::MemoryPerClient => "memory per client",
+            Self::OnReplicas => "transactions on replicas",
             Self::P50 => "p50",
             Self::P99 => "p99",
             Self::Tps => "throughput",
@@ -143,6 +151,7 @@ impl Metric {
             | Self::P99 => Style::Micros,
             Self::Logins | Self::Tps => Style::Rate,
             Self::Memory | Self::MemoryPerClient => Style::Bytes,
+            Self::OnReplicas => Style::Percent,
         }
     }
 
@@ -156,6 +165,7 @@ impl Metric {
                 (1.0, "B"),
             ],
             Style::BytesPerSecond => &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")],
+            Style::Percent => &[(0.01, "%")],
             Style::Micros => &[(1e6, "s"), (1e3, "ms"), (1.0, "µs")],
             _ => &[(10_000.0, "thousand/s"), (1.0, "per second")],
         };

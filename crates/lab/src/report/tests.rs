@@ -63,6 +63,22 @@ fn a_small_run_in_all_forms() {
     expect_file!["../../testdata/report.txt"].assert_eq(&rendered.text);
 }
 
+#[test]
+fn a_run_with_replicas_shows_their_share_of_the_transactions() {
+    let mut results = fixture::small();
+    assert!(!Rendered::new(&results).markdown.contains("on replicas"));
+    for cell in &mut results.cells {
+        cell.on_replicas = Some(0.9);
+    }
+    let rendered = Rendered::new(&results);
+    let markdown = rendered.markdown;
+    assert!(
+        markdown.contains("| Transactions on replicas |"),
+        "{markdown}"
+    );
+    assert!(markdown.contains("| 90 % |"), "{markdown}");
+}
+
 /// The directory that a browser is shown: `conformance/tests/report_page.rs`.
 #[test]
 fn the_page_that_a_browser_is_shown_is_of_this_version() {

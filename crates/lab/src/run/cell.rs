@@ -64,6 +64,7 @@ enum Failure {
 struct Measured {
     loaded: Loaded,
     costs: Costs,
+    on_replicas: Option<f64>,
     flags: Vec<Flag>,
     negotiated: Option<String>,
 }
@@ -114,6 +115,7 @@ impl Bench<'_> {
             outcome: None,
             failed: None,
             costs: Costs::default(),
+            on_replicas: None,
             flags: Vec::new(),
             started_unix_s: started.as_secs(),
         };
@@ -123,6 +125,7 @@ impl Bench<'_> {
                 record.command = measured.loaded.command;
                 record.outcome = Some(measured.loaded.outcome);
                 record.costs = measured.costs;
+                record.on_replicas = measured.on_replicas;
                 record.flags = measured.flags;
                 negotiated = measured.negotiated;
             }
@@ -156,6 +159,7 @@ impl Bench<'_> {
                 detail: reason,
             });
         }
+        let commits = self.stage.commits()?;
         let mut chain = self.start(candidate, found, &work)?;
         let negotiated = self.negotiated(&chain, &work);
         let measured = self.load(planned, rate, &work, &chain, directory);
@@ -181,9 +185,13 @@ impl Bench<'_> {
         }
         flags.extend(flags_before);
         flags.sort_by_key(|flag| flag.kind);
+        // Stops the processes, which closes their connections to the servers.
+        drop(chain);
+        let on_replicas = share_on_replicas(commits, self.stage.commits()?);
         Ok(Measured {
             loaded,
             costs,
+            on_replicas,
             flags,
             negotiated,
         })
@@ -340,6 +348,22 @@ impl Bench<'_> {
     }
 }
 
+/// Returns the share of the servers' transactions that replicas have run between two readings.
+fn share_on_replicas(before: Option<Vec<u64>>, after: Option<Vec<u64>>) -> Option<f64> {
+    let (before, after) = (before?, after?);
+    let pairs = after.into_iter().zip(before);
+    let counts: Vec<u64> = pairs
+        .map(|(after, before)| after.saturating_sub(before))
+        .collect();
+    let all: u64 = counts.iter().sum();
+    let on_replicas: u64 = counts.iter().skip(1).sum();
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "transactions of a cell are far below 2^52"
+    )]
+    (all > 0).then(|| on_replicas as f64 / all as f64)
+}
+
 fn clients_max(work: &Work, proxies: u32) -> u32 {
     let each = work.clients.div_ceil(proxies.max(1));
     let at_once = if work.reconnect { each * LEAVING } else { each };
@@ -363,5 +387,22 @@ fn server(deployment: &Deployment) -> Server {
         host: deployment.address.ip().to_string(),
         port: deployment.address.port(),
         primary: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_on_replicas_is_that_of_the_time_between_two_readings() {
+        let share = share_on_replicas(Some(vec![100, 7, 0]), Some(vec![200, 157, 150]));
+        assert_eq!(share, Some(0.75));
+        assert_eq!(
+            share_on_replicas(Some(vec![5, 5]), Some(vec![5, 5])),
+            None,
+            "nothing has run"
+        );
+        assert_eq!(share_on_replicas(None, None), None, "no replicas");
     }
 }

@@ -245,6 +245,7 @@ mod tests {
             outcome: failed.is_none().then(Outcome::default),
             failed: failed.map(str::to_owned),
             costs: Costs::default(),
+            on_replicas: None,
             flags: Vec::new(),
             started_unix_s: 1,
         }

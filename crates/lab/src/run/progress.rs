@@ -160,6 +160,7 @@ mod tests {
                 pooler: Some(usage),
                 ..Costs::default()
             },
+            on_replicas: None,
             flags: Vec::new(),
             started_unix_s: 1,
         }

@@ -25,7 +25,7 @@ pub(super) struct Need {
     connections: u32,
     tls: bool,
     passwords: bool,
-    replica: bool,
+    replicas: u32,
     setup: Vec<String>,
     settings: Vec<String>,
     null: Option<NullServer>,
@@ -49,7 +49,7 @@ impl Need {
             connections: clients + pools + CONNECTIONS_BESIDE,
             tls,
             passwords: server.passwords,
-            replica: server.replica,
+            replicas: server.replicas,
             setup: server.setup.clone(),
             settings: server.settings.clone(),
             null: server.null,
@@ -225,9 +225,10 @@ impl Stage {
         for sql in &need.setup {
             cluster.query(DATABASE, sql)?;
         }
-        if need.replica {
+        for _ in 0..need.replicas {
             cluster.add_replica()?;
         }
+        cluster.await_replicas()?;
         Ok(cluster)
     }
 
@@ -245,6 +246,7 @@ impl Stage {
         if writes {
             cluster.restore()?;
         }
+        cluster.await_replicas()?;
         self.cluster = Some(cluster);
         Ok(())
     }
@@ -263,6 +265,15 @@ impl Stage {
                 name: "postgres".to_owned(),
                 hint: None,
             }),
+        }
+    }
+
+    /// Returns the number of transactions that each server has committed in the load's database, the primary first;
+    /// `None` without replicas. Connections to that database must be closed: servers count at the end of each.
+    pub(super) fn commits(&self) -> SystemResult<Option<Vec<u64>>> {
+        match &self.cluster {
+            Some(cluster) if self.need.replicas > 0 => cluster.commits().map(Some),
+            _ => Ok(None),
         }
     }
 
@@ -353,7 +364,7 @@ mod tests {
             connections: 100,
             tls: false,
             passwords: false,
-            replica: false,
+            replicas: 0,
             setup: Vec::new(),
             settings: Vec::new(),
             null: None,

@@ -42,7 +42,9 @@ fn all_that_ship_are_read_and_can_be_filled_in() {
         "pg_doorman-2",
         "pgagroal",
         "proxysql-4",
+        "weir-any-1",
         "weir-slow-20",
+        "weir-split-1",
         "weir-untracked-1",
         "weir-unnamed-1",
     ] {

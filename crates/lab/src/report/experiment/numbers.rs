@@ -57,6 +57,7 @@ fn table(view: &ExperimentView<'_>, panel: &Panel<'_>) -> Table {
         Metric::CpuPerMegabyte,
         Metric::Memory,
         Metric::LagP99,
+        Metric::OnReplicas,
     ];
     let extra: Vec<Metric> = extra
         .into_iter()
