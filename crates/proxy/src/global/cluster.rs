@@ -62,6 +62,8 @@ pub(crate) struct Cluster {
     counted: Mutex<BTreeMap<HostId, HostCounters>>,
     /// True if a text has named `weir.lsn`.
     knows_lsn: AtomicBool,
+    /// True if somebody has asked for a replica or for a position: writes hasten the next probe from then on.
+    is_followed: AtomicBool,
     wakeup: Arc<WatcherWakeup>,
 }
 
@@ -78,6 +80,7 @@ impl Cluster {
             addresses: Mutex::default(),
             counted: Mutex::default(),
             knows_lsn: AtomicBool::new(false),
+            is_followed: AtomicBool::new(false),
             wakeup,
         }
     }
@@ -109,6 +112,23 @@ impl Cluster {
             return;
         }
         self.last_write.fetch_max(at.0, Ordering::SeqCst);
+        // Read after the time was stored: whoever follows the writes from now on marks the cluster.
+        if self.is_followed.load(Ordering::SeqCst) {
+            self.mark_dirty();
+        }
+    }
+
+    /// Notes that somebody asks for replicas or for positions, which are probed soon after each write from then on. Before,
+    /// no write costs a probe.
+    #[inline]
+    pub(crate) fn follow_writes(&self) {
+        let is_followed = self.is_followed.load(Ordering::Relaxed);
+        if !is_followed && !self.is_followed.swap(true, Ordering::SeqCst) {
+            self.mark_dirty();
+        }
+    }
+
+    fn mark_dirty(&self) {
         let was_dirty = self.is_dirty.load(Ordering::SeqCst);
         if !was_dirty && !self.is_dirty.swap(true, Ordering::SeqCst) {
             self.wakeup.wake();
@@ -153,6 +173,7 @@ impl Cluster {
     /// Notes that a text has named `weir.lsn`.
     pub(crate) fn note_lsn(&self) {
         self.knows_lsn.store(true, Ordering::Relaxed);
+        self.follow_writes();
     }
 
     // --- for the watching thread ---

@@ -31,6 +31,7 @@ mod counted;
 mod explain;
 mod hint;
 mod learnt;
+mod reading;
 mod route;
 mod rules;
 mod seek;
@@ -43,6 +44,7 @@ use counted::Counted;
 pub use explain::explain_route_offline;
 use hint::{Hinted, hinted};
 use learnt::Learnt;
+use reading::{Fixed, Reading, unread};
 pub(super) use route::Route;
 use route::{Block, Course};
 use token::Foreign;
@@ -73,8 +75,8 @@ pub(super) struct Routing {
     learnt: Learnt,
     /// Counts of what was decided.
     counted: Counted,
-    /// Verdict on texts that are not looked at.
-    unread: Arc<Access>,
+    /// Verdicts that need no look at a text.
+    fixed: Fixed,
 }
 
 impl<D: Driver> Worker<D> {
@@ -519,7 +521,7 @@ impl Tables {
             hints,
             is_read,
         } = match batch {
-            None => Reading::of(anywhere()),
+            None => Reading::of(&routing.fixed.anywhere),
             Some(batch) => routing.read(route, &client.session, judge, batch, now),
         };
         let since = *route.since.get_or_insert(now);
@@ -608,24 +610,6 @@ impl Tables {
     }
 }
 
-/// Demands of a request, and how they were found.
-struct Reading {
-    destination: Destination,
-    hints: Option<Hinted>,
-    /// True if texts were read for it.
-    is_read: bool,
-}
-
-impl Reading {
-    fn of(destination: Destination) -> Self {
-        Self {
-            destination,
-            hints: None,
-            is_read: false,
-        }
-    }
-}
-
 impl Routing {
     /// Reads the demands of a batch, as far as they decide.
     fn read(
@@ -638,8 +622,9 @@ impl Routing {
     ) -> Reading {
         route.note_commit_mode(batch.input);
         if !self.reads_texts(&route.state) {
-            return Reading::of(unread(&self.unread));
+            return Reading::of(&self.fixed.unread);
         }
+        self.cluster.follow_writes();
         let rules = self.router.rules();
         if rules.until_write {
             route.follow_isolation(judge);
@@ -650,7 +635,7 @@ impl Routing {
                 .then(|| hinted(text(), &route.state))
                 .flatten(),
             destination: match route.needs_primary || self.learnt.has(text, now) {
-                true => refused(),
+                true => unread(&self.fixed.refused),
                 false => destination(batch, session, judge, rules),
             },
             is_read: true,
@@ -702,7 +687,7 @@ impl Routing {
             cluster,
             dice: seed,
             learnt: Learnt::default(),
-            unread: Arc::new(Access::Primary(Cause::Unread)),
+            fixed: Fixed::default(),
         }))
     }
 
@@ -744,28 +729,6 @@ fn loads<'l>(
         let mut at_host = at_host.filter(|lane| lane.global.host == Some(host));
         let lane = at_host.next();
         lane.map_or_else(Load::default, |lane| lane.load(workers.max(1)))
-    }
-}
-
-/// Returns the destination of a client that is not logged in yet.
-fn anywhere() -> Destination {
-    unread(&Arc::new(Access::Anywhere))
-}
-
-/// Returns the destination of a batch that a replica has refused.
-fn refused() -> Destination {
-    unread(&Arc::new(Access::Primary(Cause::Refused)))
-}
-
-/// Returns the destination of a batch that needs no look.
-fn unread(access: &Arc<Access>) -> Destination {
-    Destination {
-        access: Arc::clone(access),
-        block: None,
-        is_complete: false,
-        is_plain: false,
-        step: Step::Other,
-        statement: None,
     }
 }
 

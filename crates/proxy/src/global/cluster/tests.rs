@@ -32,6 +32,15 @@ fn cluster() -> (Arc<Cluster>, Arc<Counter>) {
     (clusters.of("shop"), counter)
 }
 
+/// Returns a cluster whose writes hasten probes.
+fn followed() -> (Arc<Cluster>, Arc<Counter>) {
+    let (cluster, wakeups) = cluster();
+    cluster.follow_writes();
+    assert_eq!(cluster.uncovered_write(Moment(1)), None);
+    wakeups.take();
+    (cluster, wakeups)
+}
+
 fn view(host: u32) -> HostView {
     HostView {
         host: HostId(host),
@@ -62,8 +71,33 @@ fn snapshot(hosts: Vec<HostView>) -> Arc<Snapshot> {
 }
 
 #[test]
-fn only_the_first_commit_after_a_quiet_time_wakes_the_thread() {
+fn commits_wake_the_thread_only_if_somebody_may_read_elsewhere() {
     let (cluster, wakeups) = cluster();
+    cluster.wrote(Moment(10));
+    assert_eq!(wakeups.take(), 0);
+    assert_eq!(cluster.uncovered_write(Moment(5)), None);
+    // Whoever reads elsewhere sees what was written before, and a probe comes soon.
+    assert_eq!(cluster.last_write(), Moment(10));
+    cluster.follow_writes();
+    cluster.follow_writes();
+    assert_eq!(wakeups.take(), 1);
+    assert_eq!(cluster.uncovered_write(Moment(5)), Some(Moment(10)));
+    assert_eq!(cluster.uncovered_write(Moment(11)), None);
+    cluster.wrote(Moment(12));
+    assert_eq!(wakeups.take(), 1);
+}
+
+#[test]
+fn commits_wake_the_thread_if_somebody_asks_for_positions() {
+    let (cluster, wakeups) = cluster();
+    cluster.note_lsn();
+    cluster.wrote(Moment(10));
+    assert_eq!(wakeups.take(), 1);
+}
+
+#[test]
+fn only_the_first_commit_after_a_quiet_time_wakes_the_thread() {
+    let (cluster, wakeups) = followed();
     for at in [10, 11, 11, 9, 50] {
         cluster.wrote(Moment(at));
     }
@@ -96,7 +130,7 @@ fn suspicions_wake_once_until_the_thread_has_taken_them() {
 #[test]
 fn no_commit_of_another_thread_is_lost() {
     const COMMITS: u64 = 20_000;
-    let (cluster, wakeups) = cluster();
+    let (cluster, wakeups) = followed();
     let writers: Vec<_> = (0..2)
         .map(|writer| {
             let cluster = Arc::clone(&cluster);

@@ -161,7 +161,11 @@ pub(super) fn spec(clusters: &Clusters, database: &str, hosts: Vec<HostSpec>) ->
             outgoing: Ok(None),
             iterations_max: 10_000,
         },
-        cluster: clusters.of(database),
+        cluster: {
+            let cluster = clusters.of(database);
+            cluster.follow_writes();
+            cluster
+        },
     }
 }
 

@@ -16,7 +16,8 @@ use super::super::Worker;
 use super::super::ids::GroupId;
 use super::super::state;
 use super::hint::{Hinted, hinted};
-use super::{Routing, default_isolation, destination, loads, next_dice, refused, rules};
+use super::reading::unread;
+use super::{Routing, default_isolation, destination, loads, next_dice, rules};
 use crate::console::{RouteAnswer, RouteQuestion};
 use crate::driver::Driver;
 use crate::global::Purpose;
@@ -208,7 +209,7 @@ impl Routing {
         let _ = encode::query(&mut message, text);
         let batch = Batch::scan(&message);
         let destination = match self.learnt.has(|| text, now) {
-            true => refused(),
+            true => unread(&self.fixed.refused),
             false => destination(&batch, &Session::default(), judge, self.router.rules()),
         };
         let session = RouteState {

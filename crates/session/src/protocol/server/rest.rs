@@ -41,7 +41,10 @@ impl Server {
     /// # Errors
     /// Returns the first state that must not be. The connection must then be closed.
     pub fn check_rest(&self) -> Result<(), Unfit> {
-        let wrong = if !self.is_free() {
+        // A broken fence has to be repeated, so such a server is not free either.
+        let wrong = if self.broken_fence.is_some() {
+            Unfit::BrokenFence
+        } else if !self.is_free() {
             Unfit::NotFree
         } else if self.future == Future::Spoiled {
             Unfit::Spoiled
@@ -49,8 +52,6 @@ impl Server {
             Unfit::Unended
         } else if self.discard.is_underway() {
             Unfit::Discard
-        } else if self.broken_fence.is_some() {
-            Unfit::BrokenFence
         } else if self.rarities.has(ServerRarity::OwesReady) {
             Unfit::OwesReady
         } else if self.definitions != Definitions::Kept
