@@ -14,9 +14,8 @@ use crate::settings::{Settings, pick_time};
 use crate::types::{HostAddr, Secret};
 
 /// Options of a database that need several hosts.
-pub(crate) const OPTIONS: [&str; 19] = [
+pub(crate) const OPTIONS: [&str; 18] = [
     "comment_hints",
-    "failover_hold",
     "fallback_max_share",
     "max_lag",
     "max_staleness",

@@ -100,6 +100,10 @@ pub struct PoolSettings {
     pub query_wait_timeout: Option<Duration>,
     /// Age at which a server is closed; zero = after each use.
     pub server_lifetime: Duration,
+    /// Time for which clients wait for the only host of the database after it has gone; zero = they fail at once.
+    pub failover_hold: Duration,
+    /// An outage that begins sooner than this after the end of the one before lets nobody wait.
+    pub min_time_between_holds: Duration,
     /// Statement for each new server.
     pub connect_query: Option<String>,
     /// Startup values for the server: `client_encoding`, `datestyle`, `timezone`, `application_name`, as set.
@@ -256,6 +260,10 @@ impl Settings {
                 global.query_wait_timeout,
             ),
             server_lifetime: entry.server_lifetime.unwrap_or(global.server_lifetime),
+            failover_hold: entry.failover_hold.unwrap_or(global.failover_hold),
+            min_time_between_holds: entry
+                .min_time_between_holds
+                .unwrap_or(global.min_time_between_holds),
             connect_query: entry
                 .connect_query
                 .clone()

@@ -1,6 +1,8 @@
 //! Answers of the pool to the engine, and actions that the pool asks of it.
 
-use crate::moment::{ClientId, ServerId};
+use std::time::Duration;
+
+use crate::moment::{ClientId, Moment, ServerId};
 use crate::shared::ConnectToken;
 
 /// The answer to a client that wants a server.
@@ -40,14 +42,14 @@ pub enum Checkin {
 /// A place in the queue of one shard. Ordered by waiting time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
-    pub(crate) since: crate::moment::Moment,
+    pub(crate) since: Moment,
     pub(crate) number: u64,
 }
 
 impl Ticket {
     /// Moment since which the client has been waiting.
     #[must_use]
-    pub const fn since(self) -> crate::moment::Moment {
+    pub const fn since(self) -> Moment {
         self.since
     }
 }
@@ -119,6 +121,15 @@ pub enum Scope {
     User,
 }
 
+/// Beginning or end of the time for which clients wait for a host that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldNews {
+    /// No host can be reached: clients wait until this moment at most.
+    Began(Moment),
+    /// A host can be reached again, after this time.
+    Ended(Duration),
+}
+
 /// Task for the engine. Drain with `poll` after each command.
 #[derive(Debug)]
 #[must_use]
@@ -161,6 +172,8 @@ pub enum Action {
         /// Reason for the error message.
         error: WaitError,
     },
+    /// Say in the log that clients wait for a host that is gone, or that it is back.
+    Hold(HoldNews),
     /// Tell this client that it is being queued; it stays in the queue.
     Notify {
         /// The client.

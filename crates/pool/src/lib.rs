@@ -89,6 +89,7 @@ pub use action::Checkin;
 pub use action::Checkout;
 pub use action::CloseReason;
 pub use action::FailureKind;
+pub use action::HoldNews;
 pub use action::Scope;
 pub use action::Ticket;
 pub use action::WaitError;

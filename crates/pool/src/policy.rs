@@ -26,6 +26,11 @@ pub struct Policy {
     /// `server_login_retry`: time for which new clients fail fast after a failed login, and the longest pause between
     /// login attempts.
     pub login_retry: Duration,
+    /// `failover_hold`: time for which clients wait for a host that has answered before and cannot be reached now. Zero:
+    /// they fail at once, as for a host that has never answered.
+    pub hold: Duration,
+    /// `min_time_between_holds`: an outage that begins sooner after the one before holds nobody.
+    pub between_holds: Duration,
     /// `server_round_robin`: use the server that was unused longest instead of the warmest.
     pub round_robin: bool,
     /// Counts assigned servers against [`Shared::set_limit`](crate::Shared::set_limit).
@@ -69,6 +74,8 @@ impl Default for Policy {
             wait_timeout: Some(Duration::from_secs(120)),
             wait_notify: Some(Duration::from_secs(5)),
             login_retry: Duration::from_secs(15),
+            hold: Duration::ZERO,
+            between_holds: Duration::from_secs(60),
             round_robin: false,
             limits_assigned: false,
             keep_min_without_clients: false,

@@ -35,7 +35,12 @@ use crate::quota::Quota;
 pub use crate::transfer::ConnectToken;
 pub use crate::transfer::Transfer;
 
+mod hold;
 mod logins;
+
+pub(crate) use hold::HOLD_PAUSE_MAX;
+pub(crate) use hold::Hold;
+use hold::Holding;
 
 /// Minimum time by which another lane's waiter must be older to be served first: about one turn of an event loop. Below
 /// it, moving the server costs more than the order is worth.
@@ -107,6 +112,8 @@ pub struct Shared {
     unreachable_at: AtomicU64,
     /// No login of this pool starts until then, because one was rejected.
     rejected_until: AtomicU64,
+    /// Time for which clients wait for a host that is gone.
+    holding: Holding,
     /// Servers whose login began before this are closed on release.
     obsolete_before: AtomicU64,
     /// No server is assigned, and a server that is not in use is closed.
@@ -153,6 +160,7 @@ impl Shared {
             failing_until: AtomicU64::new(0),
             unreachable_at: AtomicU64::new(0),
             rejected_until: AtomicU64::new(0),
+            holding: Holding::new(),
             obsolete_before: AtomicU64::new(0),
             is_paused: AtomicBool::new(false),
             ages: Mutex::default(),
@@ -192,6 +200,7 @@ impl Shared {
     /// [`settle`]: crate::Shard::settle
     pub fn set_paused(&self, is_paused: bool) {
         if !is_paused && self.is_paused() {
+            self.forget_hold();
             self.failing_until.store(0, SeqCst);
             self.rejected_until.store(0, SeqCst);
             for gate in self.hosts().gates() {

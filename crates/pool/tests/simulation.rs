@@ -64,8 +64,14 @@ fn any_policy() -> impl Strategy<Value = Policy> {
     ];
     let idle = prop_oneof![Just(None), Just(Some(Duration::from_millis(40)))];
     let limits = (0..5usize, 0..3usize, 0..3usize);
-    (limits, lifetime, idle, any::<[bool; 3]>()).prop_map(
-        |((size, min, reserve), lifetime, idle_timeout, [round_robin, keep, limits_assigned])| {
+    let hold = prop_oneof![Just(Duration::ZERO), Just(Duration::from_millis(60))];
+    (limits, lifetime, (idle, hold), any::<[bool; 3]>()).prop_map(
+        |(
+            (size, min, reserve),
+            lifetime,
+            (idle_timeout, hold),
+            [round_robin, keep, limits_assigned],
+        )| {
             Policy {
                 size,
                 min,
@@ -77,6 +83,8 @@ fn any_policy() -> impl Strategy<Value = Policy> {
                 wait_timeout: None,
                 wait_notify: Some(Duration::from_millis(15)),
                 login_retry: Duration::from_millis(200),
+                hold,
+                between_holds: Duration::from_millis(20),
                 round_robin,
                 limits_assigned,
                 keep_min_without_clients: keep,

@@ -109,6 +109,8 @@ section! {
         split_brain: Option<SplitBrain> = word(SplitBrain::NAMES, "newest").unset();
         /// Overrides the global `failover_hold`; 0 = clients are not held.
         failover_hold: Option<Duration> = seconds("0").unset();
+        /// Overrides the global `min_time_between_holds`.
+        min_time_between_holds: Option<Duration> = seconds("0").unset();
         /// Overrides the global `watch_user`.
         watch_user: Option<String> = text("").unset().longest(127);
         /// Overrides the global `watch_password`.

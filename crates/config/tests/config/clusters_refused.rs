@@ -38,7 +38,6 @@ fn options_that_need_several_hosts_are_refused_for_one() {
         "primary_functions=f",
         "read_functions=f",
         "split_brain=newest",
-        "failover_hold=1",
         "watch_user=w",
         "watch_password=w",
         "watch_dbname=w",

@@ -120,6 +120,8 @@ conformance/tests/operation/hosts.rs
     a_host_that_says_nothing_is_passed_over_after_server_connect_timeout: server_connect_timeout
 crates/proxy/src/worker/tests/lifecycle.rs
     a_refused_connection_is_told_and_tried_again_later: server_login_retry
+crates/proxy/src/worker/tests/restart.rs
+    clients_of_a_host_that_stays_away_are_told_after_failover_hold: failover_hold min_time_between_holds
 crates/proxy/src/worker/tests/options.rs
     server_connect_concurrency_bounds_the_logins_at_once: server_connect_concurrency
 conformance/tests/operation/timeouts.rs
@@ -218,7 +220,7 @@ const PENDING: [(Scope, &str); 3] = [
     (
         Scope::Global,
         "az probe_interval probe_timeout probe_fall probe_rise replica_slow_start read_write_split comment_hints split_begin \
-         read_consistency max_staleness max_lag read_wait read_guard read_fallback fallback_max_share split_brain failover_hold \
+         read_consistency max_staleness max_lag read_wait read_guard read_fallback fallback_max_share split_brain \
          watch_user watch_password",
     ),
     (
@@ -315,7 +317,7 @@ fn unusual(opt: &Opt) -> (String, &'static str) {
         }
         "pool_size_mode" => "pool_size=auto",
         "watch_password" => "replicas=r watch_user=w",
-        "comment_hints" | "failover_hold" | "fallback_max_share" | "max_lag" | "max_staleness"
+        "comment_hints" | "fallback_max_share" | "max_lag" | "max_staleness"
         | "primary_functions" | "read_consistency" | "read_fallback" | "read_functions"
         | "read_guard" | "read_wait" | "read_write_split" | "split_brain" | "target"
         | "watch_dbname" | "watch_user" => "replicas=r",

@@ -74,9 +74,8 @@ const TIED: [&str; 6] = [
 ];
 
 /// Options of a database that only several hosts can have.
-const CLUSTERED: [&str; 14] = [
+const CLUSTERED: [&str; 13] = [
     "comment_hints",
-    "failover_hold",
     "fallback_max_share",
     "max_lag",
     "max_staleness",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::action::Action;
 use crate::action::Checkin;
 use crate::action::FailureKind;
+use crate::action::HoldNews;
 use crate::action::Scope;
 use crate::action::WaitError;
 use crate::gate::GateShut;
@@ -22,6 +23,8 @@ use crate::shard::Shard;
 use crate::shard::State;
 use crate::shared::ConnectToken;
 use crate::shared::HANDOVER_IDLE;
+use crate::shared::HOLD_PAUSE_MAX;
+use crate::shared::Hold;
 use crate::shared::Permit;
 use crate::shared::Refusal;
 use crate::shared::older_than;
@@ -98,6 +101,11 @@ impl Shard {
         let tried = self.end_login(server);
         if let Some(entry) = self.servers.get_mut(&server) {
             let (alive, pause_ended) = self.shared.login_succeeded(entry.started);
+            if let Some(began) = self.shared.end_hold(now) {
+                let lasted = now.since(began);
+                self.actions
+                    .push_back(Action::Hold(HoldNews::Ended(lasted)));
+            }
             self.wake |= pause_ended;
             if let Some(Tried { gate, .. }) = tried {
                 self.wake |= gate.succeeded();
@@ -396,7 +404,10 @@ impl Shard {
 
     /// Records a login's failure at its host.
     fn host_failed(&mut self, gate: &HostGate, since: Moment, now: Moment, kind: FailureKind) {
-        let retry = self.policy.login_retry;
+        let retry = match self.shared.held_until() {
+            Some(until) if now < until => self.policy.login_retry.min(HOLD_PAUSE_MAX),
+            Some(_) | None => self.policy.login_retry,
+        };
         if matches!(
             kind,
             FailureKind::Refused | FailureKind::Temporary | FailureKind::Timeout
@@ -427,11 +438,14 @@ impl Shard {
         if kind == FailureKind::Rejected {
             self.shared.set_rejected(now.plus(retry));
         }
+        let has_servers = self.shared.connected() > 0;
+        // Before the pause until the next login is chosen: a hold makes it short.
+        let is_held = !has_servers && self.holds(now, kind);
         if let Some(Tried { gate, since }) = tried {
             self.host_failed(&gate, since, now, kind);
         }
         self.wake |= permit.release();
-        if self.is_hopeless(started, kind) && self.shared.connected() == 0 {
+        if !has_servers && !is_held && self.is_hopeless(started, kind) {
             match kind {
                 FailureKind::Rejected => self.shared.set_failing(now.plus(retry)),
                 _ => self.shared.set_unreachable(now, now.plus(retry)),
@@ -443,6 +457,22 @@ impl Shard {
             }
         }
         self.serve_queue(now);
+    }
+
+    /// True if clients wait on although a login failed, because the host has answered before and may come back soon.
+    fn holds(&mut self, now: Moment, kind: FailureKind) -> bool {
+        if matches!(kind, FailureKind::Local | FailureKind::Rejected) {
+            return false;
+        }
+        match self.shared.hold(now, &self.policy) {
+            Hold::Began(until) => {
+                let news = HoldNews::Began(until);
+                self.actions.push_back(Action::Hold(news));
+                true
+            }
+            Hold::Goes => true,
+            Hold::No => false,
+        }
     }
 
     /// True if waiting does not help, since every host fails. A login that began before a host last answered reflects

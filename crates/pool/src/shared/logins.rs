@@ -25,6 +25,7 @@ impl Shared {
             return;
         }
         *current = Arc::new(hosts);
+        self.forget_hold();
         self.unreachable_at.store(0, SeqCst);
         self.failing_until.store(0, SeqCst);
         self.rejected_until.store(0, SeqCst);

@@ -504,6 +504,7 @@ impl World {
                     let before = self.clients.insert(client.0, Client::Away);
                     assert!(matches!(before, Some(Client::Waiting(_))));
                 }
+                Action::Hold(_) => {}
                 Action::Notify { client } => {
                     assert!(matches!(self.clients[&client.0], Client::Waiting(_)));
                 }

@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 
 use weir_auth::scram::PassThrough;
 use weir_auth::stored::StoredSecret;
@@ -213,6 +214,12 @@ pub(crate) fn policy(pool: &PoolSettings, settings: &Settings) -> Arc<Policy> {
         wait_timeout: pool.query_wait_timeout,
         wait_notify: global.query_wait_notify,
         login_retry: global.server_login_retry,
+        // Clients of several hosts wait in a room of their own.
+        hold: match pool.cluster {
+            Some(_) => Duration::ZERO,
+            None => pool.failover_hold,
+        },
+        between_holds: pool.min_time_between_holds,
         round_robin: global.server_round_robin,
         limits_assigned: finds_size(pool),
         keep_min_without_clients: pool.is_user_forced,

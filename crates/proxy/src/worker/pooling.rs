@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_config::{PoolMode, PoolSettings, Settings, StateCheck};
-use weir_pool::{Action, Moment, Scope, Shard, Transfer, WaitError};
+use weir_pool::{Action, HoldNews, Moment, Scope, Shard, Transfer, WaitError};
 use weir_session::fault::Fault;
 use weir_session::relay::Rules;
 use weir_wire::encode::{ErrorReport, Severity};
@@ -20,7 +20,7 @@ use super::state;
 use super::tables::Tables;
 use super::{Missing, Worker};
 use crate::driver::{Driver, Owner};
-use crate::global::{GlobalGroup, GlobalPool, Purpose, finds_size, lock};
+use crate::global::{GlobalGroup, GlobalPool, GroupKey, Purpose, finds_size, lock};
 use crate::mailbox::Message;
 use crate::moved::MovedServer;
 use crate::socket::Stream;
@@ -125,6 +125,7 @@ impl<D: Driver> Worker<D> {
                     let waiter = self.tables.waiter(id, client);
                     self.notify_waiter(waiter);
                 }
+                Action::Hold(news) => self.tell_hold(id, news),
                 Action::Evict { scope } => self.evict(id, scope),
                 Action::Reclaim { server } => self.reclaim(id, server.into()),
                 Action::WakeOthers => self.global.wake_all(),
@@ -460,6 +461,32 @@ impl<D: Driver> Worker<D> {
                 self.end_client(id, &message, &text);
             }
             None => self.fail_client(id, &Fault::ServerUnavailable(text)),
+        }
+    }
+
+    /// Logs that clients wait for a host that is gone, or that it is back.
+    #[cold]
+    fn tell_hold(&self, id: LaneId, news: HoldNews) {
+        let Some(lane) = self.tables.lanes.must_get(id) else {
+            return;
+        };
+        let GroupKey { database, user, .. } = &lane.global.group.key;
+        match news {
+            HoldNews::Began(until) => {
+                let left = until.since(self.now).as_secs();
+                let last = lock(&lane.global.last_error).clone();
+                let why = last.map_or_else(String::new, |last| format!(" ({})", last.text));
+                tracing::warn!(
+                    "pool {database}/{user}: no server can be reached{why}; clients wait for {left} s at most \
+                     (failover_hold)"
+                );
+            }
+            HoldNews::Ended(lasted) => {
+                let seconds = lasted.as_secs_f64();
+                tracing::info!(
+                    "pool {database}/{user}: a server can be reached again after {seconds:.1} s"
+                );
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use weir_session::client::Client as Session;
 use weir_session::fault::Fault;
 use weir_session::relay::{self, Batch, Destination};
 use weir_session::settings::Reported;
-use weir_sql::{Access, Cause, Judge, Step};
+use weir_sql::Judge;
 use weir_watch::{HostView, Snapshot, State};
 
 use super::Worker;

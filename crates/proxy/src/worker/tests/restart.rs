@@ -21,7 +21,8 @@ fn somebody_heard_57p03(world: &World) -> bool {
 
 #[test]
 fn nobody_who_comes_while_postgresql_starts_up_is_told_so() {
-    let mut world = World::new(2, "server_login_retry = 2\nquery_wait_notify = 0");
+    let lines = "server_login_retry = 2\nquery_wait_notify = 0\nfailover_hold = 0";
+    let mut world = World::new(2, lines);
     let before = world.login();
     world.host = Host::Refuses;
     world.servers[0].die(true, End::Orderly);
@@ -88,4 +89,52 @@ fn a_wait_for_a_server_that_starts_up_ends_with_the_servers_words() {
     assert_eq!(heard, "E(FATAL 53300 query_wait_timeout)");
     let got = String::from_utf8_lossy(&world.callers[waiter].got);
     assert!(!got.contains("server login failed"), "{got}");
+}
+
+#[test]
+fn clients_wait_for_postgresql_while_it_restarts() {
+    let mut world = World::new(2, "server_login_retry = 2\nquery_wait_notify = 0");
+    let (busy, idle) = (world.login(), world.login());
+    assert_eq!(world.ask(busy, &row()), ROW);
+    world.host = Host::Refuses;
+    world.servers[0].die(true, End::Orderly);
+    world.settle();
+    assert_eq!(world.ask(busy, &row()), "");
+    // Known parameters: a new client is greeted without a server.
+    let newcomer = world.login();
+    assert_eq!(world.ask(newcomer, &row()), "");
+    world.advance(Duration::from_secs(20));
+    world.host = Host::Rejects("57P03");
+    world.advance(Duration::from_secs(5));
+    world.host = Host::Accepts;
+    world.advance(Duration::from_millis(300));
+    for client in [busy, newcomer] {
+        assert_eq!(world.callers[client].heard(), ROW);
+    }
+    assert_eq!(world.ask(idle, &row()), ROW);
+    assert!(!somebody_heard_57p03(&world));
+}
+
+#[test]
+fn clients_of_a_host_that_stays_away_are_told_after_failover_hold() {
+    let lines = "server_login_retry = 2\nquery_wait_notify = 0\nfailover_hold = 5\nmin_time_between_holds = 100";
+    let mut world = World::new(1, lines);
+    let client = world.login();
+    world.host = Host::Refuses;
+    world.servers[0].die(true, End::Orderly);
+    world.settle();
+    assert_eq!(world.ask(client, &row()), "");
+    world.advance(Duration::from_secs(6));
+    let heard = world.callers[client].heard();
+    assert!(heard.contains("FATAL 08001"), "{heard}");
+    world.host = Host::Accepts;
+    world.advance(Duration::from_secs(3));
+    let client = world.login();
+    assert_eq!(world.ask(client, &row()), ROW);
+    // The next outage comes too soon for a hold.
+    world.host = Host::Refuses;
+    world.servers.last_mut().unwrap().die(true, End::Orderly);
+    world.settle();
+    let heard = world.ask(client, &row());
+    assert!(heard.contains("FATAL 08001"), "{heard}");
 }
