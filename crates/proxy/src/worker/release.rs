@@ -11,6 +11,7 @@ use weir_wire::sqlstate::SqlState;
 use super::client::Leaving;
 use super::ids::{ClientId, LaneId, ServerId, Waiter};
 use super::keeping::Kept;
+use super::server::Lost;
 use super::slots::{Client, Phase, Server, Stage, Test};
 use super::tables::Tables;
 use super::{Worker, trim};
@@ -460,6 +461,9 @@ impl<D: Driver> Worker<D> {
         let meets_others =
             client.is_some_and(|client| self.tables.meets_others(client, server_id, fault));
         let server = self.tables.servers.must_get_mut(server_id);
+        let lost = server
+            .as_ref()
+            .map(|server| Lost::without_words(&server.session));
         if let Some(id) = server.and_then(|server| server.lease.take()) {
             match fault {
                 ServerFault::Refused(_) if meets_others => {
@@ -470,7 +474,7 @@ impl<D: Driver> Worker<D> {
                     self.refuse_client(id, body, "invalid server parameter");
                 }
                 // Unlike a FATAL, the server's message does not tell the client that the connection ends.
-                _ => self.lost_server(id, false),
+                _ => self.lost_server(id, lost.unwrap_or(Lost::Undone)),
             }
         }
         // A worker that stops closes its servers with its last client.

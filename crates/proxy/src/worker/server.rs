@@ -27,6 +27,35 @@ use crate::mailbox::{Asker, Message};
 /// Maximum number of sets of reported values that a pool remembers.
 pub(super) const REPORTED_MAX: usize = 64;
 
+/// Loss of a server, as its client is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// The client has PostgreSQL's last message already.
+    Spoken,
+    /// Nothing of the client's transaction was committed.
+    Undone,
+    /// A request that may have committed was not answered.
+    Unknown,
+}
+
+impl Lost {
+    /// Returns the loss of a server whose last message, if any, has gone to the client.
+    fn of(session: &Session) -> Self {
+        match session.is_dying() {
+            true => Self::Spoken,
+            false => Self::without_words(session),
+        }
+    }
+
+    /// Returns the loss of a server whose last message does not tell the client that the connection ends.
+    pub(super) fn without_words(session: &Session) -> Self {
+        match session.is_outcome_unknown() {
+            true => Self::Unknown,
+            false => Self::Undone,
+        }
+    }
+}
+
 impl<D: Driver> Worker<D> {
     /// Starts the login on a connection that is made, and protected if required.
     pub(super) fn begin_login(&mut self, id: ServerId) {
@@ -412,12 +441,16 @@ impl<D: Driver> Worker<D> {
             (FailureKind::Refused | FailureKind::Timeout, _) => lane.count_unreachable(),
             _ => {}
         }
-        match kind {
-            // No client fails because of this error, so it must not explain another client's failure.
-            FailureKind::Temporary => lane.global.postpone(self.now, error.text),
-            _ => *lock(&lane.global.last_error) = Some(error),
+        let is_temporary = kind == FailureKind::Temporary;
+        // No client fails because of a temporary error, so it must not explain another client's failure.
+        if !is_temporary {
+            *lock(&lane.global.last_error) = Some(error.clone());
         }
         lane.shard.connect_failed(self.now, id.into(), kind);
+        // It explains why clients wait.
+        if is_temporary || lane.global.shared.held_until().is_some() {
+            lane.global.postpone(self.now, error.text);
+        }
         self.pump(server.lane);
     }
 
@@ -511,7 +544,7 @@ impl<D: Driver> Worker<D> {
             (_, Some(client)) if self.tables.does_without(client, &server.session) => {
                 self.tables.end_lease(client);
             }
-            (_, Some(client)) => self.lost_server(client, server.session.is_dying()),
+            (_, Some(client)) => self.lost_server(client, Lost::of(&server.session)),
             _ => {}
         }
         self.pump(server.lane);
@@ -547,8 +580,8 @@ impl<D: Driver> Worker<D> {
         self.pump(lane_id);
     }
 
-    /// Ends a client whose server is gone. `has_spoken` is true if the client has PostgreSQL's last message already.
-    pub(super) fn lost_server(&mut self, id: ClientId, has_spoken: bool) {
+    /// Ends a client whose server is gone.
+    pub(super) fn lost_server(&mut self, id: ClientId, lost: Lost) {
         let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
@@ -556,12 +589,14 @@ impl<D: Driver> Worker<D> {
             return self.inquiry_lost(id, "server conn crashed?");
         }
         client.lease = None;
+        let route = client.route.as_ref();
+        let only_read = route.is_some_and(|route| route.only_reads() || route.is_on_replica());
         // The server may have committed without an answer, and whoever looks for the commit has to see it.
         self.mark_write(id);
-        if has_spoken {
-            self.remove_client(id, Leaving::Lost, "server closed");
-        } else {
-            self.fail_client(id, &Fault::ServerLost);
+        match lost {
+            Lost::Spoken => self.remove_client(id, Leaving::Lost, "server closed"),
+            Lost::Unknown if !only_read => self.fail_client(id, &Fault::OutcomeUnknown),
+            Lost::Unknown | Lost::Undone => self.fail_client(id, &Fault::ServerLost),
         }
     }
 

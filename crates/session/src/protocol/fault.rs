@@ -120,8 +120,10 @@ pub enum Fault {
     QueryWaitTimeoutServerDown(String),
     /// The client asked for replication.
     ReplicationUnsupported,
-    /// The server connection was lost while it worked for this client.
+    /// The server connection was lost while it worked for this client. Nothing of its transaction was committed.
     ServerLost,
+    /// The server connection was lost before it answered a request that may have committed.
+    OutcomeUnknown,
     /// No server is available; the last error, in the words of the server or the system.
     ServerUnavailable(String),
     /// Weir is shutting down, and the client waits for a server that it will not get.
@@ -211,6 +213,7 @@ impl Fault {
             | Self::StateRefused(_)
             | Self::StatementMode => SqlState::FEATURE_NOT_SUPPORTED,
             Self::ServerLost => SqlState::CONNECTION_FAILURE,
+            Self::OutcomeUnknown => SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
             Self::ServerUnavailable(_) => SqlState::SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
             Self::Startup(StartupError::UnsupportedVersion { .. }) => {
                 SqlState::FEATURE_NOT_SUPPORTED
@@ -260,6 +263,9 @@ impl Fault {
             }
             Self::ReplicationUnsupported => "replication connections are not supported; connect to PostgreSQL directly".into(),
             Self::ServerLost => "server conn crashed?".into(),
+            Self::OutcomeUnknown => {
+                "server conn crashed? the outcome of the transaction is unknown".into()
+            }
             Self::ServerUnavailable(why) => {
                 format!("server login has been failing, cached error: {why} (server_login_retry)")
                     .into()

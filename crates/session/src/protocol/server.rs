@@ -60,6 +60,8 @@ pub struct Server {
     pub(crate) status: TransactionStatus,
     pub(crate) sent: Sent,
     pub(crate) incoming: Incoming,
+    /// True if a request that was sent and not answered may commit.
+    pub(crate) may_commit: bool,
     pub(crate) future: Future,
     pub(crate) progress: Progress,
     pub(crate) prepared: Prepared,
@@ -168,6 +170,7 @@ impl Server {
             status: TransactionStatus::Idle,
             sent: Sent::Nothing,
             incoming: Incoming::Nothing,
+            may_commit: false,
             future: Future::Open,
             progress: Progress::Fresh,
             prepared: Prepared::default(),

@@ -283,7 +283,7 @@ impl Route {
     }
 
     /// True if all that the primary got in this lease reads.
-    fn only_reads(&self) -> bool {
+    pub(in super::super) fn only_reads(&self) -> bool {
         self.course == (Course::Primary { reads: true })
     }
 

@@ -63,7 +63,7 @@ fn max_packet_size_limits_what_a_server_sends_and_can_be_changed() {
     assert_eq!(world.ask(client, &row()), ROW);
     let told = world.ask(client, &long);
     assert!(
-        told.contains("E(FATAL 08006 server conn crashed?)"),
+        told.contains("E(FATAL 08007 server conn crashed?"),
         "{told}"
     );
     assert_eq!(world.live_servers(), 0);

@@ -108,7 +108,12 @@ fn cor_21_a_server_vanishes_at_every_byte_of_its_replies() {
                 world.callers[client].is_closed(),
                 "its transaction is lost: {heard}"
             );
-            let errors = heard.matches("FATAL 08006").count();
+            // Once the block is open, nothing of it is committed.
+            let code = match heard.contains("Z(T)") {
+                true => "FATAL 08006",
+                false => "FATAL 08007",
+            };
+            let errors = heard.matches(code).count();
             // An error cannot be sent in the middle of a row: the connection just ends.
             assert!(errors == 1 || heard.contains("bytes"), "at {cut}: {heard}");
             let before = heard.split(" E(").next().unwrap();
@@ -174,7 +179,50 @@ fn a_server_that_talks_nonsense_costs_its_client_one_error() {
     world.settle();
     let heard = world.callers[client].heard();
     assert!(world.callers[client].is_closed());
-    assert_eq!(heard.matches("FATAL 08006").count(), 1, "{heard}");
+    assert_eq!(heard.matches("FATAL 08007").count(), 1, "{heard}");
+}
+
+/// Ends the server of a client without a word once it has executed `said`, in a block. Returns the error.
+fn lost_in_block(said: &[u8]) -> String {
+    let mut world = World::new(1, "default_pool_size = 1");
+    let client = world.login();
+    world.ask(
+        client,
+        &say().parse("c", "commit").parse("r", "row b").sync(),
+    );
+    let begun = world.ask(client, &say().query("begin").query("row a"));
+    assert!(begun.ends_with("Z(T)"), "{begun}");
+    world.callers[client].say(said);
+    world.callers[client].serve();
+    world.turn(0);
+    let server = &mut world.servers[0];
+    server.hear();
+    while server.work() {}
+    server.discard_unsent();
+    server.die(false, End::Orderly);
+    world.settle();
+    world.callers[client].heard()
+}
+
+#[test]
+fn a_commit_without_an_answer_is_told_as_unknown_and_other_losses_are_not() {
+    let commit = say().parse("", "commit").bind("", "").execute("", 0);
+    for (said, is_unknown) in [
+        (say().query("commit"), true),
+        (say().query("row b;commit"), true),
+        (commit.sync(), true),
+        (say().query("row b"), false),
+        (
+            say().parse("", "row b").bind("", "").execute("", 0).sync(),
+            false,
+        ),
+        (say().bind("", "c").execute("", 0).sync(), true),
+        (say().bind("", "r").execute("", 0).sync(), false),
+    ] {
+        let heard = lost_in_block(&said);
+        let code = if is_unknown { "08007" } else { "08006" };
+        assert!(heard.contains(&format!("FATAL {code}")), "{heard}");
+    }
 }
 
 /// Runs `do it` on the only server for a client that then sends Terminate. Returns the world and the client that waits

@@ -515,10 +515,11 @@ impl Work<'_, '_> {
         if status == TransactionStatus::Idle {
             self.transaction_over();
         }
-        if self.server.queue.is_empty()
-            && let Some(subscriptions) = &mut self.client.subscriptions
-        {
-            subscriptions.all_answered();
+        if self.server.queue.is_empty() {
+            self.server.may_commit = false;
+            if let Some(subscriptions) = &mut self.client.subscriptions {
+                subscriptions.all_answered();
+            }
         }
         let server = &mut *self.server;
         if duty == Duty::Forward {

@@ -17,6 +17,7 @@ use crate::sql::Deallocated;
 pub(crate) mod deallocate;
 mod effects;
 mod meaning;
+mod outcome;
 pub(crate) mod own_names;
 mod prepared;
 mod returning;
@@ -415,6 +416,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             tag::COPY_DONE | tag::COPY_FAIL => self.pass(message, Some(Kind::CopyEnd)),
             tag::FUNCTION_CALL => {
                 self.note_function(message);
+                self.note_commit(None);
                 self.link.server.sent = Sent::Whole;
                 self.pass(message, Some(Kind::FunctionCall));
             }
@@ -446,6 +448,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
     fn execute(&mut self, message: Message) -> Result<(), ClientFault> {
         match self.execute_deallocate(message)? {
             None => {
+                self.note_execute();
                 self.pass_extended(message, Kind::Execute);
                 self.return_behind(message)?;
             }
@@ -530,6 +533,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             self.begin_pieces(message);
             insertions = self.insertions(text, effects);
         }
+        self.note_commit(text);
         self.pass_query(message, deallocated, insertions);
         // Earlier Binds do not matter from here on.
         self.link.server.bound = 0;

@@ -297,8 +297,13 @@ fn servers() -> Vec<Sample> {
         ),
         server(
             Fault::ServerLost,
-            "The server connection was lost while it worked for this client.",
-            "PostgreSQL's log has the reason. A COMMIT in flight may or may not have been executed: check before you repeat it.",
+            "The server connection was lost while it worked for this client. Nothing of the client's transaction was committed.",
+            "PostgreSQL's log has the reason. The transaction can be repeated.",
+        ),
+        server(
+            Fault::OutcomeUnknown,
+            "The server connection was lost before the answer to a COMMIT, or to a request outside of a transaction block.",
+            "PostgreSQL's log has the reason. The request may or may not have been executed: check before you repeat it.",
         ),
         server(
             Fault::Cancelled,

@@ -38,6 +38,10 @@ impl Work<'_, '_, '_, '_> {
             body.get(..end).unwrap_or_default(),
             body.get(end + 1..).unwrap_or_default(),
         );
+        if self.link.server.status() != TransactionStatus::Idle {
+            let text = definition.split(|byte| *byte == 0).next();
+            self.note_commit(text.filter(|_| message.is_whole()));
+        }
         if name.is_empty() {
             return Ok(self.parse_unnamed(message, definition));
         }
@@ -288,6 +292,9 @@ impl Work<'_, '_, '_, '_> {
         self.link.server.sent = Sent::OpenBatch;
         match meaning.statement() {
             Some(ours) => {
+                if self.link.server.status() != TransactionStatus::Idle {
+                    self.note_commit(Some(ours.text()));
+                }
                 if let Some(changed) = changed.filter(|_| ours.is_outdated()) {
                     self.bind_first(message, &head, changed);
                 }
