@@ -142,7 +142,19 @@ impl Postgres {
     /// # Errors
     /// When the old process does not end or the new one does not start.
     pub fn restart_immediately(&mut self) -> Result<()> {
-        self.server.signal("QUIT")?;
+        self.restart_after("QUIT")
+    }
+
+    /// Restarts the cluster as `pg_ctl restart -m fast` does: sessions end with 57P01, and nothing has to be recovered.
+    ///
+    /// # Errors
+    /// As [`Postgres::restart_immediately`].
+    pub fn restart_fast(&mut self) -> Result<()> {
+        self.restart_after("INT")
+    }
+
+    fn restart_after(&mut self, signal: &str) -> Result<()> {
+        self.server.signal(signal)?;
         self.server.wait_exit(Duration::from_secs(60))?;
         self.server = run(&self.program, self.directory.path())?;
         Ok(())

@@ -265,7 +265,7 @@ fn hostile_reply(target: &mut Target, tag: u8, length: u32) -> Result<()> {
     let meter = Meter::begin(target)?;
     let mut raw = Raw::connect(target.port(), "postgres")?;
     raw.send(&frontend::query(&format!("!{tag:02x}{length:08x}")))?;
-    support::refused(&mut raw, "08006")?;
+    support::refused(&mut raw, "08007")?;
     ensure!(meter.elapsed() < SOON, "took {:?}", meter.elapsed());
     // The declared length is a thousand times as much; the log and the allocator need a little.
     meter.check_growth(4 * MIB)?;

@@ -202,7 +202,7 @@ fn cor_21_a_server_lost_in_mid_flight_is_one_error_and_no_second_try() -> Result
                     support::describe(&words)
                 )
             };
-            ensure!(support::codes(&words) == ["08006"], "{}", context());
+            ensure!(support::codes(&words) == ["08007"], "{}", context());
             ensure!(
                 words.last().is_some_and(|last| last.tag == b'E'),
                 "{}",
@@ -359,7 +359,7 @@ fn cor_22_a_query_that_meets_the_closing_is_run_at_most_once() -> Result<()> {
         let ran = runs.load(Ordering::SeqCst) - before;
         match support::codes(&answer).as_slice() {
             [] => ensure!(ran == 1, "round {round}: answered, and run {ran} times"),
-            [code] if code == "08006" => {
+            [code] if code == "08007" => {
                 ensure!(ran <= 1, "round {round}: lost, and run {ran} times");
                 lost += 1;
                 raw = Raw::connect(target.port(), "postgres")?;

@@ -1,4 +1,4 @@
-//! PostgreSQL restarts in the middle of its work, as `pg_ctl restart -m immediate` does.
+//! PostgreSQL restarts in the middle of its work, as `pg_ctl restart` does.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -21,6 +21,8 @@ use weir_conformance::wait_until;
 use crate::support::PATIENCE;
 
 const CLIENTS: usize = 12;
+/// Number of servers that they share.
+const POOL: u64 = 4;
 const RESTARTS: u64 = 2;
 /// Clients stop only after this restart.
 const OVER: u64 = u64::MAX;
@@ -83,12 +85,17 @@ fn wait_served(served: &[AtomicU64]) -> Result<()> {
     })
 }
 
-#[test]
-fn nobody_is_told_that_postgresql_is_starting_up() -> Result<()> {
+/// Restarts PostgreSQL under the load of all clients. Returns their errors, and Weir's log.
+fn errors_of_restarts(
+    more: (&'static str, &str),
+    restart: impl Fn(&mut Postgres) -> Result<()>,
+) -> Result<(Errors, String)> {
     let mut postgres = Postgres::start(&Options::default())?;
     let config: Config = Config::to(postgres.port())
-        .set("default_pool_size", "4")
-        .set("server_login_retry", "1");
+        .set("default_pool_size", &POOL.to_string())
+        .set("server_login_retry", "1")
+        .set("min_time_between_holds", "0")
+        .set(more.0, more.1);
     let weir = Weir::start(&config)?;
     let served: Vec<_> = (0..CLIENTS).map(|_| AtomicU64::new(0)).collect();
     let (phase, errors) = (AtomicU64::new(0), Mutex::new(Errors::new()));
@@ -101,7 +108,7 @@ fn nobody_is_told_that_postgresql_is_starting_up() -> Result<()> {
         let restarted = (0..RESTARTS).try_for_each(|_| {
             wait_served(&served)?;
             Raw::connect(postgres.port(), "postgres")?.query(WORK)?;
-            postgres.restart_immediately()?;
+            restart(&mut postgres)?;
             wait_served(&served)
         });
         phase.store(OVER, SeqCst);
@@ -113,7 +120,33 @@ fn nobody_is_told_that_postgresql_is_starting_up() -> Result<()> {
     })?;
     let errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
     println!("{errors:?}");
-    let log = weir.log();
+    Ok((errors.clone(), weir.log()))
+}
+
+#[test]
+fn only_requests_under_way_fail_in_a_restart() -> Result<()> {
+    for (restart, codes) in [
+        (
+            Postgres::restart_fast as fn(&mut Postgres) -> Result<()>,
+            ["57P01", "08007"],
+        ),
+        (Postgres::restart_immediately, ["57P02", "08007"]),
+    ] {
+        let (errors, log) = errors_of_restarts(("failover_hold", "60"), restart)?;
+        let is_known = |error: &String| codes.iter().any(|code| error.contains(code));
+        ensure!(errors.keys().all(is_known), "{errors:?}\n{log}");
+        // Each server had one request at most.
+        let count: u64 = errors.values().sum();
+        ensure!(count <= RESTARTS * POOL, "{errors:?}\n{log}");
+        ensure!(log.contains("clients wait for"), "{log}");
+    }
+    Ok(())
+}
+
+#[test]
+fn nobody_is_told_that_postgresql_is_starting_up() -> Result<()> {
+    let restart = Postgres::restart_immediately;
+    let (errors, log) = errors_of_restarts(("failover_hold", "0"), restart)?;
     let waited = NOT_NOW.iter().any(|text| log.contains(text));
     ensure!(waited, "PostgreSQL was never seen starting up:\n{log}");
     ensure!(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::atomic::AtomicBool;
 use crate::atomic::AtomicU32;
 use crate::atomic::AtomicU64;
 use crate::atomic::Ordering::SeqCst;
@@ -37,6 +38,8 @@ pub struct HostGate {
     pause: AtomicU64,
     /// When the host last answered a login, even with an error: it was reachable then.
     answered_at: AtomicU64,
+    /// True if a login has ever succeeded there, in this process or in the one before.
+    has_served: AtomicBool,
 }
 
 /// Reason for which the gate refuses a login.
@@ -59,6 +62,7 @@ impl HostGate {
             failed_at: AtomicU64::new(0),
             pause: AtomicU64::new(0),
             answered_at: AtomicU64::new(0),
+            has_served: AtomicBool::new(false),
         }
     }
 
@@ -173,6 +177,12 @@ impl HostGate {
 
     /// Records that a login succeeded. Returns true if that ends a series of failures.
     pub(crate) fn succeeded(&self) -> bool {
+        self.trust();
+        self.forgive()
+    }
+
+    /// Forgets the failures. Returns true if there were any.
+    pub(crate) fn forgive(&self) -> bool {
         self.until.store(0, SeqCst);
         self.failures.swap(0, SeqCst) > 0
     }
@@ -188,6 +198,18 @@ impl HostGate {
             !self.logins.has_room(0)
         };
         if busy { Err(GateShut::Busy) } else { Ok(()) }
+    }
+
+    /// Lets the host count as one that has served: the process before this one has used it.
+    pub(crate) fn trust(&self) {
+        if !self.has_served.load(SeqCst) {
+            self.has_served.store(true, SeqCst);
+        }
+    }
+
+    /// True if a login has ever succeeded there.
+    pub(crate) fn has_served(&self) -> bool {
+        self.has_served.load(SeqCst)
     }
 
     /// True if the last login failed.

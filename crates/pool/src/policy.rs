@@ -26,8 +26,8 @@ pub struct Policy {
     /// `server_login_retry`: time for which new clients fail fast after a failed login, and the longest pause between
     /// login attempts.
     pub login_retry: Duration,
-    /// `failover_hold`: time for which clients wait for a host that has answered before and cannot be reached now. Zero:
-    /// they fail at once, as for a host that has never answered.
+    /// `failover_hold`: time for which clients wait for a host that has served before and cannot be reached now. Zero:
+    /// they fail at once, as for a host that has never served.
     pub hold: Duration,
     /// `min_time_between_holds`: an outage that begins sooner after the one before holds nobody.
     pub between_holds: Duration,

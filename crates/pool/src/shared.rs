@@ -204,7 +204,7 @@ impl Shared {
             self.failing_until.store(0, SeqCst);
             self.rejected_until.store(0, SeqCst);
             for gate in self.hosts().gates() {
-                gate.succeeded();
+                gate.forgive();
             }
         }
         self.is_paused.store(is_paused, SeqCst);

@@ -459,7 +459,7 @@ impl Shard {
         self.serve_queue(now);
     }
 
-    /// True if clients wait on although a login failed, because the host has answered before and may come back soon.
+    /// True if clients wait on although a login failed, because the host has served before and may come back soon.
     fn holds(&mut self, now: Moment, kind: FailureKind) -> bool {
         if matches!(kind, FailureKind::Local | FailureKind::Rejected) {
             return false;

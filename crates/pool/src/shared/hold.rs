@@ -1,4 +1,4 @@
-//! Hold: clients go on waiting while no host of their pool can be reached, because one of them has answered before and is
+//! Hold: clients go on waiting while no host of their pool can be reached, because one of them has served before and is
 //! likely to come back.
 
 use std::time::Duration;
@@ -45,10 +45,10 @@ impl Holding {
 }
 
 impl Shared {
-    /// Decides whether clients wait on although every host fails: for `hold` from the first failure on, unless no host
-    /// has ever answered, or the last outage ended less than `between_holds` ago.
+    /// Decides whether clients wait on although every host fails: for `hold` from the first failure on, unless no login
+    /// has ever succeeded at one of them, or the last outage ended less than `between_holds` ago.
     pub(crate) fn hold(&self, now: Moment, policy: &Policy) -> Hold {
-        if policy.hold.is_zero() || !self.has_answered() {
+        if policy.hold.is_zero() || !self.has_served() {
             return Hold::No;
         }
         let Holding {
@@ -100,16 +100,15 @@ impl Shared {
         (until != 0).then_some(Moment(until))
     }
 
-    /// Lets the hosts count as if they had answered: the process before this one has used them.
+    /// Lets the hosts count as if they had served: the process before this one has used them.
     pub fn trust_hosts(&self) {
         for gate in self.hosts().gates() {
-            gate.answered(Moment(1));
+            gate.trust();
         }
     }
 
-    fn has_answered(&self) -> bool {
+    fn has_served(&self) -> bool {
         let hosts = self.hosts();
-        let mut gates = hosts.gates().iter();
-        gates.any(|gate| gate.has_answered_since(Moment(0)))
+        hosts.gates().iter().any(|gate| gate.has_served())
     }
 }

@@ -271,6 +271,8 @@ impl<D: Driver> Worker<D> {
         let of_user = of_user.ok_or_else(|| max("max_user_client_connections"))?;
         let pool = self.global.pool(settings).map_err(|_| max("max_pools"))?;
         leave_proofs(&pool.group, &moved.proofs);
+        // The process before has used them: clients wait for them if they are gone now.
+        pool.shared.trust_hosts();
         let ((group_id, lane_id), place) = (self.lane_of(&pool), self.place_of(id));
         let (Some(client), Some(group)) = (
             self.tables.clients.must_get_mut(id),

@@ -105,7 +105,7 @@ fn clients_of_a_host_that_never_answered_fail_at_once() {
     assert!(news.is_empty() && has_failed, "{news:?}");
     // An earlier process has used it.
     let mut pool = super::pool(1, Policy::clone(pool.shards[0].policy()));
-    pool.shards[0].shared().trust_hosts();
+    pool.host.trust();
     let (news, has_failed) = fail(&mut pool.shards[0], Moment(1), 1, FailureKind::Refused);
     assert!(!news.is_empty() && !has_failed, "{news:?}");
 }
