@@ -342,6 +342,17 @@ impl Cluster {
         self.start_host(number)
     }
 
+    /// Ends a host as a crash does and starts it as a standby, as agents such as Patroni do with a primary that has crashed.
+    /// Returns when it accepts connections. It stays the present primary: [`Cluster::promote`] makes it one again.
+    ///
+    /// # Errors
+    /// When the host does not start in time.
+    pub fn restart_in_recovery(&mut self, number: usize) -> Result<()> {
+        self.stop(number, Shutdown::Immediate)?;
+        self.host(number).write("standby.signal", "")?;
+        self.start_host(number)
+    }
+
     /// Present primary as an upstream without a slot.
     fn present(&self) -> Upstream {
         Upstream {

@@ -6,6 +6,8 @@ mod conflicts;
 mod consistency;
 #[path = "replicas/drivers.rs"]
 mod drivers;
+#[path = "replicas/failover.rs"]
+mod failover;
 #[path = "replicas/fixture.rs"]
 mod fixture;
 #[path = "replicas/functions.rs"]

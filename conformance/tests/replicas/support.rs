@@ -159,6 +159,11 @@ impl World {
         self.until(number, "reads", value)
     }
 
+    /// Port of Weir.
+    pub(crate) fn port(&self) -> u16 {
+        self.weir.port()
+    }
+
     /// Logs in through Weir.
     pub(crate) fn client(&self) -> Result<Raw> {
         self.weir.connect("shop")

@@ -442,6 +442,25 @@ impl Tables {
         Some((client, group.routing.as_deref_mut()?))
     }
 
+    /// True if the host of a new server counts as the primary and says that it is a standby: it has restarted, and the
+    /// next probe tells what becomes of it. Clients wait meanwhile.
+    pub(super) fn is_demoted(&self, lane_id: LaneId, reported: &Reported) -> bool {
+        if reported.get("in_hot_standby") != Some("on") {
+            return false;
+        }
+        let lane = self.lanes.must_get(lane_id);
+        let group = lane.and_then(|lane| Some((lane, self.groups.must_get(lane.group)?)));
+        let routing = group.and_then(|(lane, group)| Some((lane, group.routing.as_ref()?)));
+        routing.is_some_and(|(lane, routing)| {
+            let primary = routing.hosts.primary().map(|primary| primary.host);
+            let is_demoted = primary.is_some() && primary == lane.global.host;
+            if is_demoted {
+                routing.cluster.suspect();
+            }
+            is_demoted
+        })
+    }
+
     /// Gives a server's reports the values that all hosts of its database have for clients. False if the database has one
     /// host.
     pub(super) fn unify_host_facts(&self, lane_id: LaneId, reported: &mut Reported) -> bool {

@@ -282,6 +282,10 @@ impl<D: Driver> Worker<D> {
         };
         let (group_id, lane_id) = (server.group, server.lane);
         let mut reported = logged_in.reported;
+        if self.tables.is_demoted(lane_id, &reported) {
+            let text = "the primary is in recovery".to_owned();
+            return self.login_failed(id, LastError { text, body: None }, FailureKind::Temporary);
+        }
         let is_routed = self.tables.unify_host_facts(lane_id, &mut reported);
         let mut session = Session::new(Arc::new(reported));
         session.set_process(logged_in.pid);

@@ -1,0 +1,196 @@
+//! The primary goes, and another one or the same one comes: who waits, who is told what, and where writes go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use weir_conformance::cluster::Shutdown;
+use weir_conformance::{Raw, wait_until};
+
+use super::support::{NOTICED, World, marked, state};
+
+/// Number of clients that write while the primary changes.
+const WRITERS: i64 = 8;
+
+/// Interval between the numbers of two writers.
+const APART: i64 = 1_000_000;
+
+/// What one client saw: numbers that were acknowledged, and errors by SQLSTATE.
+#[derive(Debug, Default)]
+struct Ledger {
+    acknowledged: Vec<i64>,
+    errors: BTreeMap<String, usize>,
+}
+
+/// Writes rows with numbers from `first` on, each in a statement of its own, until told to stop and once more.
+fn write(port: u16, first: i64, is_over: &AtomicBool) -> Result<Ledger> {
+    let mut ledger = Ledger::default();
+    let mut client = Raw::connect(port, "shop")?;
+    for number in first.. {
+        let was_over = is_over.load(Ordering::Relaxed);
+        match state(&mut client, &format!("INSERT INTO t VALUES ({number})"))? {
+            None => ledger.acknowledged.push(number),
+            Some(code) => {
+                *ledger.errors.entry(code).or_default() += 1;
+                client = Raw::connect(port, "shop")?;
+            }
+        }
+        if was_over {
+            break;
+        }
+        // Keeps the logs of the hosts short.
+        thread::park_timeout(Duration::from_millis(2));
+    }
+    Ok(ledger)
+}
+
+/// Lets clients write while `change` changes the primary, until each has been served after it. Checks that each
+/// acknowledged row is there once, and that only requests under way have failed, with one of `codes`.
+fn under_load(
+    world: &mut World,
+    codes: &[&str],
+    change: impl FnOnce(&mut World) -> Result<()>,
+) -> Result<()> {
+    world.prepare("CREATE TABLE t (a bigint)")?;
+    let (is_over, port) = (AtomicBool::new(false), world.port());
+    let ledgers = thread::scope(|scope| -> Result<Vec<Ledger>> {
+        let is_over = &is_over;
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| scope.spawn(move || write(port, writer * APART, is_over)))
+            .collect();
+        let began = wait_until("rows of all writers", NOTICED, || {
+            let count = "SELECT count(DISTINCT a / 1000000) FROM t";
+            Ok(world.cluster.primary().query_one(count)? == WRITERS.to_string())
+        });
+        let changed = began.and_then(|()| change(world));
+        is_over.store(true, Ordering::Relaxed);
+        let ledgers = writers.into_iter().map(|writer| {
+            let ledger = writer.join();
+            ledger.expect("a writer does not panic")
+        });
+        let ledgers = ledgers.collect();
+        changed.and(ledgers)
+    })?;
+    let rows = world.cluster.primary().query("SELECT a FROM t")?;
+    let found: Vec<i64> = rows
+        .iter()
+        .flatten()
+        .flatten()
+        .map(|number| Ok(number.parse()?))
+        .collect::<Result<_>>()?;
+    let distinct: BTreeSet<i64> = found.iter().copied().collect();
+    ensure!(distinct.len() == found.len(), "a row is there twice");
+    for ledger in &ledgers {
+        let lost = ledger.acknowledged.iter();
+        let lost: Vec<_> = lost.filter(|number| !distinct.contains(number)).collect();
+        ensure!(lost.is_empty(), "acknowledged and lost: {lost:?}");
+        let is_known = |code: &String| codes.contains(&&**code);
+        ensure!(ledger.errors.keys().all(is_known), "{ledger:?}");
+        // A change meets one request of each client at most.
+        ensure!(ledger.errors.values().sum::<usize>() <= 1, "{ledger:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn rt_32_only_requests_under_way_fail_when_another_host_becomes_the_primary() -> Result<()> {
+    let mut world = World::start(2, "")?;
+    under_load(&mut world, &["57P01", "08007"], |world| {
+        world.cluster.stop(0, Shutdown::Fast)?;
+        world.cluster.promote(1)?;
+        world.cluster.follow(2)
+    })?;
+    // RT-38: the former primary comes back as a replica, and no server of its former life is used for a write.
+    world.cluster.start_host(0)?;
+    world.cluster.rejoin(0)?;
+    world.until(0, "role", "replica")?;
+    let mut client = world.client()?;
+    for _ in 0..40 {
+        client.query(&marked("INSERT INTO t VALUES (-1)", "later"))?;
+    }
+    let on_primary = world.on_primary("later");
+    ensure!(on_primary == 40, "{on_primary} of 40 on the primary");
+    Ok(())
+}
+
+#[test]
+fn rt_34_a_primary_that_restarts_in_recovery_shows_nobody_that_it_takes_no_writes() -> Result<()> {
+    let mut world = World::start(1, "")?;
+    under_load(&mut world, &["57P02", "08007"], |world| {
+        world.cluster.restart_in_recovery(0)?;
+        // The writes of everybody wait.
+        let mut newcomer = world.client()?;
+        newcomer.send(&weir_conformance::frontend::query(
+            "INSERT INTO t VALUES (-1)",
+        ))?;
+        world.until(0, "writes", "no")?;
+        world.cluster.promote(0)?;
+        let answer = newcomer.read_until_ready()?;
+        let is_done = answer.iter().any(|message| message.tag == b'C');
+        ensure!(
+            is_done,
+            "{:?}",
+            answer.iter().map(|it| it.tag).collect::<Vec<_>>()
+        );
+        Ok(())
+    })
+}
+
+#[test]
+fn rt_40_a_transaction_is_lost_with_the_primary_and_the_next_one_runs_on_the_new_one() -> Result<()>
+{
+    let mut world = World::start(2, "")?;
+    world.prepare("CREATE TABLE t (a bigint)")?;
+    let mut client = world.client()?;
+    client.query("BEGIN")?;
+    client.query("INSERT INTO t VALUES (1)")?;
+    world.cluster.stop(0, Shutdown::Fast)?;
+    let told = state(&mut client, "INSERT INTO t VALUES (2)")?;
+    let told = told.context("the transaction goes on")?;
+    ensure!(["57P01", "08006"].contains(&&*told), "{told}");
+    // RT-43: greeted although no host takes writes.
+    let mut next = world.client()?;
+    world.cluster.promote(1)?;
+    next.query("INSERT INTO t VALUES (3)")?;
+    let rows = world
+        .cluster
+        .primary()
+        .query_one("SELECT string_agg(a::text, ' ') FROM t")?;
+    ensure!(rows == "3", "{rows}");
+    Ok(())
+}
+
+#[test]
+fn rt_41_writes_fail_after_failover_hold_and_reads_go_on() -> Result<()> {
+    let mut world = World::start(
+        1,
+        "failover_hold=1 read_consistency=eventual max_staleness=600",
+    )?;
+    world.prepare("CREATE TABLE t (a bigint)")?;
+    let (mut client, mut reader) = (world.client()?, world.client()?);
+    world.cluster.stop(0, Shutdown::Fast)?;
+    world.until(0, "writes", "no")?;
+    let told = state(&mut client, "INSERT INTO t VALUES (1)")?;
+    ensure!(told.as_deref() == Some("57P03"), "{told:?}");
+    ensure!(reader.query_one("SELECT count(*) FROM t")? == "0");
+    Ok(())
+}
+
+#[test]
+fn rt_44_a_primary_whose_transactions_only_read_is_no_failover() -> Result<()> {
+    let world = World::start(1, "")?;
+    world.prepare("CREATE TABLE t (a bigint)")?;
+    world
+        .cluster
+        .set(0, "default_transaction_read_only", "on")?;
+    let mut client = world.client()?;
+    let refused = wait_until("the setting", NOTICED, || {
+        Ok(state(&mut client, "INSERT INTO t VALUES (1)")?.as_deref() == Some("25006"))
+    });
+    refused?;
+    ensure!(world.shows(0, "writes")? == "yes");
+    ensure!(world.shows(0, "state")? == "up");
+    Ok(())
+}
