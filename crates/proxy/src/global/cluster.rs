@@ -16,12 +16,13 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use weir_config::{FALLBACK, PoolSettings};
 use weir_pool::{HostId, Moment};
 use weir_stats::HostCounters;
-use weir_watch::Snapshot;
+use weir_watch::{Snapshot, Writes};
 
 use super::lock;
 use crate::driver::Wake;
@@ -64,6 +65,10 @@ pub(crate) struct Cluster {
     knows_lsn: AtomicBool,
     /// True if somebody has asked for a replica or for a position: writes hasten the next probe from then on.
     is_followed: AtomicBool,
+    /// When the last host that took writes was lost; 0 = one takes them, or none ever has.
+    lost_at: AtomicU64,
+    /// When a host took writes again after the loss before that; 0 = there was none.
+    regained_at: AtomicU64,
     wakeup: Arc<WatcherWakeup>,
 }
 
@@ -81,6 +86,8 @@ impl Cluster {
             counted: Mutex::default(),
             knows_lsn: AtomicBool::new(false),
             is_followed: AtomicBool::new(false),
+            lost_at: AtomicU64::new(0),
+            regained_at: AtomicU64::new(0),
             wakeup,
         }
     }
@@ -176,6 +183,15 @@ impl Cluster {
         self.follow_writes();
     }
 
+    /// Moment at which clients stop waiting for a host that takes writes, if one was lost: `hold` after the loss, or at
+    /// once if the loss before ended less than `between` ago.
+    pub(crate) fn hold_end(&self, hold: Duration, between: Duration) -> Option<Moment> {
+        let lost = Some(Moment(self.lost_at.load(Ordering::SeqCst))).filter(|at| at.0 != 0)?;
+        let regained = Moment(self.regained_at.load(Ordering::SeqCst));
+        let is_soon = regained.0 != 0 && lost < regained.plus(between);
+        Some(if is_soon { lost } else { lost.plus(hold) })
+    }
+
     // --- for the watching thread ---
 
     /// Notes the address at which a host with a name has answered, or that the host does not answer.
@@ -211,7 +227,22 @@ impl Cluster {
 
     /// Replaces the snapshot. Returns true if workers have to be woken for it.
     pub(crate) fn publish(&self, snapshot: Arc<Snapshot>) -> bool {
-        let is_news = is_news(&self.snapshot.load(), &snapshot);
+        let before = self.snapshot.load();
+        let is_news = is_news(&before, &snapshot);
+        let takes_writes = |snapshot: &Snapshot| matches!(snapshot.writes, Writes::To(_));
+        match (takes_writes(&before), takes_writes(&snapshot)) {
+            (true, false) => {
+                let lost = snapshot.writes_since.0.max(1);
+                self.lost_at.store(lost, Ordering::SeqCst);
+            }
+            (false, true) => {
+                if self.lost_at.swap(0, Ordering::SeqCst) != 0 {
+                    let regained = snapshot.writes_since.0;
+                    self.regained_at.store(regained, Ordering::SeqCst);
+                }
+            }
+            _ => {}
+        }
         self.snapshot.store(snapshot);
         self.number.fetch_add(1, Ordering::SeqCst);
         is_news || self.waiters.load(Ordering::SeqCst) > 0

@@ -77,6 +77,8 @@ pub(super) struct Routing {
     counted: Counted,
     /// Verdicts that need no look at a text.
     fixed: Fixed,
+    /// `min_time_between_holds`.
+    between_holds: Duration,
 }
 
 impl<D: Driver> Worker<D> {
@@ -568,7 +570,7 @@ impl Tables {
             dice: next_dice(&mut routing.dice),
         };
         let load = loads(&self.lanes, &group.lanes, routing.workers);
-        let verdict = routing.router.ask(&ask, &load);
+        let verdict = routing.limit_hold(routing.router.ask(&ask, &load), now);
         let foreign = Foreign::of(&ask);
         let is_guarded = matches!(verdict, Verdict::Go { why, .. } if why == Why::Guarded);
         route.guard = is_guarded.then(|| routing.router.guard(&ask)).flatten();
@@ -661,6 +663,28 @@ impl Routing {
         }
     }
 
+    /// Ends the wait for a new primary `failover_hold` after the loss of the one before, whenever the client came. Which of
+    /// two primaries is the right one is decided after the same time, and waited for longer.
+    #[inline]
+    fn limit_hold(&self, verdict: Verdict, now: Moment) -> Verdict {
+        let Verdict::Hold {
+            until,
+            why: why @ Why::NoPrimary,
+        } = verdict
+        else {
+            return verdict;
+        };
+        let hold = self.router.rules().failover_hold;
+        match self.cluster.hold_end(hold, self.between_holds) {
+            Some(end) if end <= now => Verdict::Refuse(why),
+            Some(end) => Verdict::Hold {
+                until: until.min(end),
+                why,
+            },
+            None => verdict,
+        }
+    }
+
     /// Lets a route follow a verdict, and counts the request, unless the client is not logged in yet.
     fn note(
         &mut self,
@@ -707,6 +731,7 @@ impl Routing {
             dice: seed,
             learnt: Learnt::default(),
             fixed: Fixed::default(),
+            between_holds: settings.min_time_between_holds,
         }))
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use std::thread;
 
 use weir_pool::HostId;
-use weir_watch::{Generation, HostView, Role, State, Writes};
+use weir_watch::{Generation, Held, HostView, Role, State};
 
 use super::*;
 
@@ -212,4 +212,36 @@ fn an_entry_keeps_its_cluster_while_anybody_uses_it() {
     clusters.forget_unused();
     assert!(Arc::ptr_eq(&shop, &clusters.of("shop")));
     assert_eq!(clusters.of("mail").number(), 0, "made anew");
+}
+
+/// Publishes who takes writes since when.
+fn publish_writes(cluster: &Cluster, writes: Writes, since: u64) {
+    cluster.publish(Arc::new(Snapshot {
+        writes,
+        writes_since: Moment(since),
+        hosts: vec![view(1)],
+        ..Snapshot::default()
+    }));
+}
+
+#[test]
+fn a_hold_lasts_from_the_loss_of_the_primary_and_does_not_follow_another_too_soon() {
+    let (cluster, _) = cluster();
+    let (hold, between) = (Duration::from_micros(100), Duration::from_micros(50));
+    let end = |cluster: &Cluster| cluster.hold_end(hold, between);
+    publish_writes(&cluster, Writes::Held(Held::NoPrimary), 1);
+    assert_eq!(end(&cluster), None, "none was ever there");
+    publish_writes(&cluster, Writes::To(HostId(1)), 5);
+    assert_eq!(end(&cluster), None);
+    publish_writes(&cluster, Writes::Held(Held::NoPrimary), 10);
+    assert_eq!(end(&cluster), Some(Moment(110)));
+    publish_writes(&cluster, Writes::Held(Held::SplitBrain), 20);
+    assert_eq!(end(&cluster), Some(Moment(110)), "the same outage");
+    publish_writes(&cluster, Writes::To(HostId(1)), 30);
+    assert_eq!(end(&cluster), None);
+    publish_writes(&cluster, Writes::Held(Held::NoPrimary), 79);
+    assert_eq!(end(&cluster), Some(Moment(79)), "too soon: over at once");
+    publish_writes(&cluster, Writes::To(HostId(1)), 90);
+    publish_writes(&cluster, Writes::Held(Held::NoPrimary), 140);
+    assert_eq!(end(&cluster), Some(Moment(240)));
 }
