@@ -153,9 +153,25 @@ impl Postgres {
         self.restart_after("INT")
     }
 
-    fn restart_after(&mut self, signal: &str) -> Result<()> {
+    /// Stops the cluster as [`Postgres::restart_fast`] does, and starts it again after `meanwhile`.
+    ///
+    /// # Errors
+    /// As [`Postgres::restart_immediately`], and those of `meanwhile`.
+    pub fn restart_around(&mut self, meanwhile: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.stop_by("INT")?;
+        meanwhile()?;
+        self.server = run(&self.program, self.directory.path())?;
+        Ok(())
+    }
+
+    fn stop_by(&mut self, signal: &str) -> Result<()> {
         self.server.signal(signal)?;
         self.server.wait_exit(Duration::from_secs(60))?;
+        Ok(())
+    }
+
+    fn restart_after(&mut self, signal: &str) -> Result<()> {
+        self.stop_by(signal)?;
         self.server = run(&self.program, self.directory.path())?;
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! PostgreSQL restarts in the middle of its work, as `pg_ctl restart` does.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicU64;
@@ -14,8 +15,11 @@ use weir_conformance::Config;
 use weir_conformance::Postgres;
 use weir_conformance::Raw;
 use weir_conformance::Weir;
+use weir_conformance::clock;
 use weir_conformance::frontend;
 use weir_conformance::postgres::Options;
+use weir_conformance::process;
+use weir_conformance::tools;
 use weir_conformance::wait_until;
 
 use crate::support::PATIENCE;
@@ -153,5 +157,57 @@ fn nobody_is_told_that_postgresql_is_starting_up() -> Result<()> {
         !errors.keys().any(|error| error.contains("57P03")),
         "{errors:?}"
     );
+    Ok(())
+}
+
+/// Number of clients that wait at once. More by hand: HELD=10000, with a higher `ulimit -Hn`.
+const HELD: usize = 400;
+
+#[test]
+fn rt_42_clients_that_waited_for_postgresql_are_all_served_when_it_is_back() -> Result<()> {
+    let held = env::var("HELD").ok().and_then(|text| text.parse().ok());
+    let held: usize = held.unwrap_or(HELD);
+    tools::require_open_files(held as u64 + 1000)?;
+    let mut postgres = Postgres::start(&Options::default())?;
+    let config: Config = Config::to(postgres.port())
+        .set("default_pool_size", "20")
+        .set("max_client_conn", "20000")
+        .set("query_wait_notify", "0");
+    let weir = Weir::start(&config)?;
+    let clients = (0..held).map(|_| weir.connect("postgres"));
+    let mut clients: Vec<Raw> = clients.collect::<Result<_>>()?;
+    clients
+        .first_mut()
+        .context("no client")?
+        .query("select 1")?;
+    let idle = process::rss(weir.pid())?;
+    postgres.restart_around(|| {
+        for client in &mut clients {
+            client.send(&frontend::query("select 1"))?;
+        }
+        let waiting = i64::try_from(held)?;
+        weir.wait_pool("postgres", "cl_waiting", waiting)
+    })?;
+    let waited = process::rss(weir.pid())?;
+    let start = clock::now();
+    let mut first = None;
+    for client in &mut clients {
+        let answer = client.read_until_ready()?;
+        ensure!(
+            !answer.iter().any(|message| message.tag == b'E'),
+            "an error"
+        );
+        first.get_or_insert_with(clock::now);
+    }
+    let first = first.context("no client")?;
+    println!(
+        "{held} clients waited: {} KiB more for all, the first answer after {:?}, the last {:?} later",
+        waited.saturating_sub(idle) / 1024,
+        first.duration_since(start),
+        clock::now().duration_since(first),
+    );
+    let logins = weir.log().matches("new connection to server").count();
+    // The pool's size, and tries that met a PostgreSQL that was not ready.
+    ensure!(logins <= 2 * 20, "{logins} logins");
     Ok(())
 }
