@@ -5,6 +5,10 @@ set -uo pipefail
 failed=0
 cargo test "$@" --test poison || failed=1
 
+# The simulator runs behind the other tests: its build, with optimisations and in a directory of its own, uses the time in
+# which they wait. As `cargo xtask sim` builds it.
+cargo test --profile sim --quiet -p weir-proxy --lib --no-run || failed=1
+
 # State of sessions and names in statements, over a primary with two replicas. As on one server, but for what takes long:
 # the other scripts also pass there, without the test that counts on a leak to the only server
 # (a_function_made_elsewhere_is_found_by_looking).

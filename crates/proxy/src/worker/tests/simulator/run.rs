@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::global::lock;
 
 /// Seeds that a plain `cargo test` runs; CI runs more of them in an optimised build.
-const FIXED: Range<u64> = 0..100;
+const FIXED: Range<u64> = 0..20;
 /// Number of findings after which a run ends: mostly they have the same cause.
 const FINDINGS_MAX: usize = 5;
 /// Maximum number of characters of a failure in a list.
