@@ -17,6 +17,7 @@ pub mod drivers;
 pub mod faulty;
 pub mod frontend;
 pub mod hosts;
+pub mod http;
 pub mod ini;
 pub mod login;
 pub mod names;

@@ -23,6 +23,7 @@ use weir_conformance::Config;
 use weir_conformance::Postgres;
 use weir_conformance::Raw;
 use weir_conformance::Weir;
+use weir_conformance::http;
 use weir_conformance::process;
 use weir_conformance::tls::Dial;
 use weir_conformance::tls::Pki;
@@ -47,14 +48,7 @@ impl Monitored {
 
     /// Requests a page; returns status and body.
     fn get(&self, path: &str) -> Result<(u16, String)> {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: weir\r\n\r\n").as_bytes())?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text)?;
-        let (head, body) = text.split_once("\r\n\r\n").context("no answer")?;
-        let status = head.split(' ').nth(1).context("no status")?;
-        Ok((status.parse()?, body.to_owned()))
+        http::request(self.port, &format!("GET {path}"))
     }
 
     fn page(&self) -> Result<String> {
@@ -267,8 +261,13 @@ fn ready_is_who_has_a_server_that_answers() -> Result<()> {
     ensure!(monitored.get("/healthz")? == (200, "ok\n".to_owned()));
     let is_up = answering(port)?;
     monitored.wait("/readyz", 200, "ready")?;
+    for path in ["/primary", "/read-only?database=postgres"] {
+        monitored.wait(path, 200, "\"reason\":\"the server of database ")?;
+    }
+    monitored.wait("/replica", 503, "has one host, and no replica")?;
     is_up.store(false, Ordering::SeqCst);
     monitored.wait("/readyz", 503, "no server answers")?;
+    monitored.wait("/primary", 503, "no server answers")?;
     is_up.store(true, Ordering::SeqCst);
     monitored.wait("/readyz", 200, "ready")?;
     ensure!(monitored.get("/")?.0 == 404);
@@ -284,6 +283,7 @@ fn who_drains_is_healthy_and_not_ready() -> Result<()> {
     client.query("begin")?;
     monitored.weir.signal("TERM")?;
     monitored.wait("/readyz", 503, "draining")?;
+    monitored.wait("/primary", 503, "\"reason\":\"draining\"")?;
     ensure!(monitored.get("/healthz")?.0 == 200);
     client.query("commit")?;
     let status = monitored.weir.wait_exit(PATIENCE)?;

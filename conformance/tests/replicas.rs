@@ -1,5 +1,7 @@
 //! Replicas: a real primary with streaming replicas and their faults, and Weir in front of them.
 
+#[path = "replicas/checks.rs"]
+mod checks;
 #[path = "replicas/conflicts.rs"]
 mod conflicts;
 #[path = "replicas/consistency.rs"]

@@ -61,6 +61,14 @@ impl World {
         Self::with_paths(cluster, 0..=0, options)
     }
 
+    /// Starts everything as [`World::start_with_path_to_primary`], with the monitoring pages at this port.
+    pub(crate) fn start_monitored(replicas: usize, metrics_port: u16) -> Result<Self> {
+        let cluster = Cluster::start(replicas, &["log_statement = all"])?;
+        let path = Faulty::to(cluster.host(0).port())?;
+        let config = Config::new().set("metrics_listen", &format!("127.0.0.1:{metrics_port}"));
+        Self::around_by(config, cluster, HashMap::from([(0, path)]), &[("shop", "")])
+    }
+
     fn with_paths(cluster: Cluster, numbers: RangeInclusive<usize>, options: &str) -> Result<Self> {
         let path = |number: usize| Ok((number, Faulty::to(cluster.host(number).port())?));
         let paths = numbers.map(path).collect::<Result<_>>()?;

@@ -24,6 +24,7 @@
 //! ```
 
 mod answer;
+mod check;
 mod command;
 mod explain;
 mod metrics;

@@ -19,10 +19,11 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Registry;
-use weir_proxy::monitor::Pages;
+use weir_proxy::monitor::{Checked, Pages};
 use weir_stats::{Counters, Histogram, PoolRow, Snapshot, Times};
 
 use self::figures::{Figures, Named};
+use crate::check;
 
 pub use self::reference::metrics_markdown;
 
@@ -46,6 +47,10 @@ struct Exposition {
 }
 
 impl Pages for Exposition {
+    fn checked(&self, checked: &Checked) -> String {
+        check::json(checked)
+    }
+
     fn metrics(&self, snapshot: Snapshot) -> String {
         let named = &mut self.named.lock().unwrap_or_else(PoisonError::into_inner);
         let figures = Figures::new(snapshot, &self.version, named);

@@ -43,6 +43,7 @@ pub(crate) use cluster::{Cluster, Clusters, FreshnessWaiter, cluster_name};
 pub(crate) use database::DatabaseState;
 use group::PoolKey;
 pub(crate) use group::{GlobalGroup, GlobalPool, GroupKey, LastError, finds_size, policy};
+pub(crate) use host_rows::host_rows;
 use parts::{Halting, Helpers, Limits, Secrets, Sources, Succession, Workers};
 pub(crate) use purpose::Purpose;
 pub(crate) use shown::{balance_name, mode_name};

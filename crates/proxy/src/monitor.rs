@@ -1,4 +1,4 @@
-//! Listener for monitoring (`metrics_listen`): `/metrics`, `/healthz`, `/readyz`, on threads of its own.
+//! Listener for monitoring (`metrics_listen`): figures and health checks over HTTP, on threads of its own.
 //!
 //! Monitoring cannot slow the traffic. Workers are asked for figures by a mailbox message, at most ten times a second.
 //! At most `SERVERS` connections are served, as many again may wait, and the rest are closed. Each connection has one
@@ -23,12 +23,16 @@ use crate::listen::{self, ListenError};
 use crate::mailbox::Message;
 use crate::running::Running;
 
+mod check;
 mod http;
 mod process;
+mod query;
 mod ready;
 
-use http::{Page, Status};
-use ready::Probe;
+pub use check::Checked;
+use check::Service;
+use http::{Page, Request, Status};
+use ready::Probes;
 
 /// Number of connections served at once; as many again may wait.
 const SERVERS: usize = 8;
@@ -41,8 +45,16 @@ const FRESH: Duration = Duration::from_millis(100);
 /// Pause after a failed accept: the system lacks a resource, and an immediate retry would not help.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Turns figures into the page `/metrics`.
+/// Methods of the pages.
+const METHODS: &str = "GET, HEAD, OPTIONS";
+/// Answer to a request for an unknown page.
+const PAGES: &str = "/metrics, /healthz, /readyz, /primary, /replica, /read-only";
+
+/// Turns figures and verdicts into the text of a page.
 pub trait Pages: Send + Sync {
+    /// Answer to a health check, in JSON.
+    fn checked(&self, checked: &Checked) -> String;
+
     /// The page in Prometheus' text format 0.0.4.
     fn metrics(&self, snapshot: Snapshot) -> String;
 }
@@ -77,7 +89,7 @@ impl Running {
             global: Arc::clone(self.global()),
             pages,
             figures: Mutex::default(),
-            probe: Probe::default(),
+            probes: Probes::default(),
         });
         let (queue, waiting) = bounded(SERVERS);
         for i in 0..SERVERS {
@@ -138,7 +150,9 @@ fn serve(desk: &Desk, waiting: &Receiver<Caller>) {
     for (stream, until) in waiting {
         // A panic costs only the connection it happened on.
         let served = catch_unwind(AssertUnwindSafe(|| {
-            http::serve(&stream, desk.global.clock, until, |path| desk.page(path))
+            http::serve(&stream, desk.global.clock, until, |request, _| {
+                desk.page(request)
+            })
         }));
         match served {
             Ok(Ok(())) => {}
@@ -160,17 +174,24 @@ struct Desk {
     global: Arc<Global>,
     pages: Arc<dyn Pages>,
     figures: Mutex<Option<Figures>>,
-    probe: Probe,
+    probes: Probes,
 }
 
 impl Desk {
-    /// Returns the page at `path`, or `None` if there is no such page.
-    fn page(&self, path: &str) -> Option<Page> {
-        match path {
-            "/metrics" => Some(self.metrics()),
-            "/healthz" => Some(verdict("ok", self.figures().map(drop))),
-            "/readyz" => Some(verdict("ready", self.readiness())),
-            _ => None,
+    /// Answers a request.
+    fn page(&self, request: &Request<'_>) -> Page {
+        let page: &dyn Fn() -> Page = match request.path {
+            "/metrics" => &|| self.metrics(),
+            "/healthz" => &|| verdict("ok", self.figures().map(drop)),
+            "/readyz" => &|| verdict("ready", self.readiness()),
+            "/primary" => &|| self.check(Service::Writes, request.query),
+            "/replica" => &|| self.check(Service::Replica, request.query),
+            "/read-only" => &|| self.check(Service::Reads, request.query),
+            _ => return Page::text(Status::NotFound, PAGES),
+        };
+        match request.only_reads() {
+            true => page(),
+            false => Page::not_allowed(METHODS),
         }
     }
 
@@ -191,7 +212,7 @@ impl Desk {
             return Err("draining".to_owned());
         }
         self.figures()?;
-        self.probe.check(&self.global)
+        self.probes.check(&self.global)
     }
 
     /// Returns the page of metrics. Concurrent callers wait for one collection, and share its page while it is fresh.

@@ -147,7 +147,7 @@ section! {
         log_disconnections: bool = flag("1");
         /// Log errors sent to clients.
         log_pooler_errors: bool = flag("1");
-        /// Addresses with ports, such as `127.0.0.1:9127`, that answer `/metrics`, `/healthz` and `/readyz` over HTTP to everybody who can reach them; empty means none.
+        /// Addresses with ports, such as `127.0.0.1:9127`, that answer `/metrics`, `/healthz`, `/readyz` and the health checks of load balancers over HTTP to everybody who can reach them; empty means none.
         metrics_listen: Vec<ListenPoint> = of_kind(Kind::ListenPoints, "").fixed();
         /// Log statistics every `stats_period`.
         log_stats: bool = flag("1");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use weir_pool::Moment;
 use weir_stats::{DatabaseHostRow, HostCounters, Snapshot};
-use weir_watch::{HostView, Role, State, Writes};
+use weir_watch::{HostView, Role, Snapshot as Hosts, State, Writes};
 
 use super::{Global, cluster_name};
 
@@ -39,11 +39,9 @@ impl Global {
                 let here = routed.get(&(database.to_string(), view.host.0));
                 counters += here.copied().unwrap_or_default();
                 rows.push(DatabaseHostRow {
-                    database: database.to_string(),
-                    takes_writes: snapshot.writes == Writes::To(view.host),
                     servers: open.copied().unwrap_or_default(),
                     counters,
-                    ..row(view, now)
+                    ..row(&database, &snapshot, view, now)
                 });
             }
         }
@@ -51,9 +49,17 @@ impl Global {
     }
 }
 
-fn row(view: &HostView, now: Moment) -> DatabaseHostRow {
+/// Returns a row for each host of a snapshot, without the figures that workers have.
+pub(crate) fn host_rows(database: &str, hosts: &Hosts, now: Moment) -> Vec<DatabaseHostRow> {
+    let views = hosts.hosts.iter();
+    views.map(|view| row(database, hosts, view, now)).collect()
+}
+
+fn row(database: &str, hosts: &Hosts, view: &HostView, now: Moment) -> DatabaseHostRow {
     let micros = |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     DatabaseHostRow {
+        database: database.to_owned(),
+        takes_writes: hosts.writes == Writes::To(view.host),
         host: view.name.to_string(),
         role: match view.role {
             Role::Primary => "primary",

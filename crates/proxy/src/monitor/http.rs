@@ -1,16 +1,18 @@
-//! HTTP for the monitoring pages: one request and one answer per connection. GET and HEAD only; bounded in bytes and in
-//! time.
+//! HTTP for the monitoring pages: one request and one answer per connection, bounded in bytes and in time.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;
 
 use weir_pool::Moment;
 
+use super::METHODS;
 use crate::clock::Clock;
 
 /// Longest head of a request, in bytes: the request line and the headers.
 const HEAD_MAX: usize = 8 * 1024;
+/// Longest body of a request, in bytes.
+const BODY_MAX: usize = 8 * 1024;
 /// Maximum number of headers of a request.
 const HEADERS_MAX: usize = 64;
 
@@ -20,7 +22,10 @@ pub(super) enum Status {
     Ok,
     BadRequest,
     NotFound,
-    MethodNotAllowed,
+    /// Contains the methods that the page has.
+    MethodNotAllowed(&'static str),
+    LengthRequired,
+    BodyTooLarge,
     HeadTooLarge,
     Unavailable,
 }
@@ -31,10 +36,50 @@ impl Status {
             Self::Ok => "200 OK",
             Self::BadRequest => "400 Bad Request",
             Self::NotFound => "404 Not Found",
-            Self::MethodNotAllowed => "405 Method Not Allowed\r\nAllow: GET, HEAD",
+            Self::MethodNotAllowed(_) => "405 Method Not Allowed",
+            Self::LengthRequired => "411 Length Required",
+            Self::BodyTooLarge => "413 Content Too Large",
             Self::HeadTooLarge => "431 Request Header Fields Too Large",
             Self::Unavailable => "503 Service Unavailable",
         }
+    }
+}
+
+/// Method of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    Get,
+    Head,
+    Options,
+    Post,
+}
+
+impl Method {
+    fn parse(name: &str) -> Option<Self> {
+        match name {
+            "GET" => Some(Self::Get),
+            "HEAD" => Some(Self::Head),
+            "OPTIONS" => Some(Self::Options),
+            "POST" => Some(Self::Post),
+            _ => None,
+        }
+    }
+}
+
+/// Request for a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Request<'a> {
+    pub(super) method: Method,
+    pub(super) path: &'a str,
+    /// Bytes behind the `?` of the path.
+    pub(super) query: &'a str,
+    pub(super) body: &'a [u8],
+}
+
+impl Request<'_> {
+    /// True if the request asks for a page and changes nothing.
+    pub(super) fn only_reads(&self) -> bool {
+        self.method != Method::Post
     }
 }
 
@@ -55,19 +100,26 @@ impl Page {
             body: format!("{line}\n").into(),
         }
     }
+
+    /// Returns the refusal of a method that the page does not have.
+    pub(super) fn not_allowed(methods: &'static str) -> Self {
+        Self::text(
+            Status::MethodNotAllowed(methods),
+            "not a method of this page",
+        )
+    }
 }
 
 /// Request, as far as the received bytes tell.
 #[derive(Debug, PartialEq, Eq)]
 enum Asked<'a> {
-    /// Path without the query; true if only the head of the answer is wanted.
-    Page(&'a str, bool),
+    Page(Request<'a>),
     Refused(Status),
     /// More bytes are needed.
     Unfinished,
 }
 
-/// Serves one connection, until the deadline at most.
+/// Serves one connection, until the deadline at most. `pages` gets the address of the other end.
 ///
 /// # Errors
 /// The connection broke, or its deadline has passed.
@@ -75,58 +127,108 @@ pub(super) fn serve(
     stream: &TcpStream,
     clock: Clock,
     until: Moment,
-    pages: impl FnOnce(&str) -> Option<Page>,
+    pages: impl FnOnce(&Request<'_>, IpAddr) -> Page,
 ) -> io::Result<()> {
     let mut timed = Timed {
         stream,
         clock,
         until,
     };
-    let mut head = Vec::with_capacity(1024);
+    let mut received = Vec::with_capacity(1024);
     loop {
-        let (page, is_head) = match asked(&head) {
+        let (page, method) = match asked(&received) {
             Asked::Unfinished => {
-                timed.receive(&mut head)?;
+                timed.receive(&mut received)?;
                 continue;
             }
-            Asked::Page(path, is_head) => {
-                let missing = || Page::text(Status::NotFound, "/metrics, /healthz, /readyz");
-                (pages(path).unwrap_or_else(missing), is_head)
+            Asked::Page(request) => {
+                let peer = stream.peer_addr()?.ip();
+                (pages(&request, peer), request.method)
             }
-            Asked::Refused(status) => (Page::text(status, "not a request for a page"), false),
+            Asked::Refused(Status::MethodNotAllowed(methods)) => {
+                (Page::not_allowed(methods), Method::Get)
+            }
+            Asked::Refused(status) => (Page::text(status, "not a request for a page"), Method::Get),
         };
-        return timed.send(&answer(&page, is_head));
+        return timed.send(&answer(&page, method));
     }
 }
 
-fn asked(head: &[u8]) -> Asked<'_> {
+fn asked(received: &[u8]) -> Asked<'_> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
-    match request.parse(head) {
-        Ok(httparse::Status::Partial) if head.len() >= HEAD_MAX => {
-            Asked::Refused(Status::HeadTooLarge)
+    let head_len = match request.parse(received) {
+        Ok(httparse::Status::Complete(head_len)) => head_len,
+        Ok(httparse::Status::Partial) if received.len() >= HEAD_MAX => {
+            return Asked::Refused(Status::HeadTooLarge);
         }
-        Ok(httparse::Status::Partial) => Asked::Unfinished,
-        Ok(httparse::Status::Complete(_)) => match (request.method, request.path) {
-            (Some(method @ ("GET" | "HEAD")), Some(path)) => {
-                let path = path.split_once('?').map_or(path, |(path, _)| path);
-                Asked::Page(path, method == "HEAD")
-            }
-            _ => Asked::Refused(Status::MethodNotAllowed),
-        },
-        Err(httparse::Error::TooManyHeaders) => Asked::Refused(Status::HeadTooLarge),
-        Err(_) => Asked::Refused(Status::BadRequest),
-    }
+        Ok(httparse::Status::Partial) => return Asked::Unfinished,
+        Err(httparse::Error::TooManyHeaders) => return Asked::Refused(Status::HeadTooLarge),
+        Err(_) => return Asked::Refused(Status::BadRequest),
+    };
+    let Some(method) = request.method.and_then(Method::parse) else {
+        return Asked::Refused(Status::MethodNotAllowed(METHODS));
+    };
+    let body_len = match method {
+        // Bodies of other methods have no meaning (RFC 9110, 9.3) and are left unread.
+        Method::Get | Method::Head | Method::Options => Ok(0),
+        Method::Post => body_len(request.headers),
+    };
+    let body_len = match body_len {
+        Ok(body_len) => body_len,
+        Err(status) => return Asked::Refused(status),
+    };
+    let behind = received.get(head_len..).unwrap_or_default();
+    let Some(body) = behind.get(..body_len) else {
+        return Asked::Unfinished;
+    };
+    let target = request.path.unwrap_or_default();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    Asked::Page(Request {
+        method,
+        path,
+        query,
+        body,
+    })
 }
 
-fn answer(page: &Page, is_head: bool) -> Vec<u8> {
-    let body = if is_head { "" } else { &page.body };
+/// Returns the length of a body; zero if no header announces one.
+fn body_len(headers: &[httparse::Header<'_>]) -> Result<usize, Status> {
+    let value = |name: &str| {
+        let mut headers = headers.iter();
+        headers.find(|header| header.name.eq_ignore_ascii_case(name))
+    };
+    if value("Transfer-Encoding").is_some() {
+        return Err(Status::LengthRequired);
+    }
+    let Some(header) = value("Content-Length") else {
+        return Ok(0);
+    };
+    let text = std::str::from_utf8(header.value).map_err(|_| Status::BadRequest)?;
+    let length: usize = text.trim().parse().map_err(|_| Status::BadRequest)?;
+    if length > BODY_MAX {
+        return Err(Status::BodyTooLarge);
+    }
+    Ok(length)
+}
+
+fn answer(page: &Page, method: Method) -> Vec<u8> {
+    // As Patroni does, OPTIONS answers with the status alone. HEAD tells the length of the body that GET would get.
+    let (body, body_len) = match method {
+        Method::Get | Method::Post => (&*page.body, page.body.len()),
+        Method::Head => ("", page.body.len()),
+        Method::Options => ("", 0),
+    };
+    let allow = match (page.status, method) {
+        (Status::MethodNotAllowed(methods), _) => format!("Allow: {methods}\r\n"),
+        (_, Method::Options) => format!("Allow: {METHODS}\r\n"),
+        _ => String::new(),
+    };
     let text = format!(
-        "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
-         X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n{body}",
+        "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {body_len}\r\nCache-Control: no-store\r\n\
+         X-Content-Type-Options: nosniff\r\n{allow}Connection: close\r\n\r\n{body}",
         page.status.line(),
         page.content_type,
-        page.body.len()
     );
     text.into_bytes()
 }
@@ -148,15 +250,15 @@ impl Timed<'_> {
     }
 
     /// Appends the next bytes received.
-    fn receive(&mut self, head: &mut Vec<u8>) -> io::Result<()> {
+    fn receive(&mut self, received: &mut Vec<u8>) -> io::Result<()> {
         self.stream.set_read_timeout(self.rest()?)?;
         let mut part = [0; 1024];
-        let room = HEAD_MAX.saturating_sub(head.len()).clamp(1, part.len());
-        let part = part.get_mut(..room).unwrap_or_default();
+        let room = (HEAD_MAX + BODY_MAX).saturating_sub(received.len());
+        let part = part.get_mut(..room.clamp(1, 1024)).unwrap_or_default();
         match self.stream.read(part)? {
             0 => Err(ErrorKind::UnexpectedEof.into()),
             count => {
-                head.extend_from_slice(part.get(..count).unwrap_or_default());
+                received.extend_from_slice(part.get(..count).unwrap_or_default());
                 Ok(())
             }
         }
@@ -188,8 +290,14 @@ mod tests {
         (near, listener.accept().unwrap().0)
     }
 
-    fn metrics(path: &str) -> Option<Page> {
-        (path == "/metrics").then(|| Page::text(Status::Ok, "weir_up 1"))
+    fn metrics(request: &Request<'_>, peer: IpAddr) -> Page {
+        assert!(peer.is_loopback());
+        match (request.path, request.only_reads()) {
+            ("/metrics", true) => Page::text(Status::Ok, "weir_up 1"),
+            ("/metrics", false) => Page::not_allowed(METHODS),
+            ("/echo", _) => Page::text(Status::Ok, &String::from_utf8_lossy(request.body)),
+            _ => Page::text(Status::NotFound, "missing"),
+        }
     }
 
     /// Sends a request. Returns the first line of the answer, and its body.
@@ -223,9 +331,36 @@ mod tests {
     }
 
     #[test]
+    fn options_gets_the_status_alone() {
+        let (line, body) = exchange(b"OPTIONS /metrics HTTP/1.0\r\n\r\n");
+        assert_eq!((&*line, &*body), ("HTTP/1.1 200 OK", ""));
+        let page = Page::text(Status::Ok, "weir_up 1");
+        let text = String::from_utf8(answer(&page, Method::Options)).unwrap();
+        assert!(text.contains("\r\nContent-Length: 0\r\n"), "{text}");
+        assert!(text.contains("\r\nAllow: GET, HEAD, OPTIONS\r\n"), "{text}");
+    }
+
+    #[test]
+    fn only_a_post_has_a_body_and_its_length_is_bounded() {
+        let post = |headers: &str, body: &str| {
+            let text = format!("POST /echo HTTP/1.1\r\n{headers}\r\n\r\n{body}");
+            exchange(text.as_bytes())
+        };
+        let (line, body) = post("content-length: 3", "abcdef");
+        assert_eq!((&*line, &*body), ("HTTP/1.1 200 OK", "abc\n"));
+        assert_eq!(post("A: b", "abc").1, "\n");
+        assert!(post("Content-Length: 8193", "").0.contains("413"));
+        assert!(post("Content-Length: -1", "").0.contains("400"));
+        assert!(post("Transfer-Encoding: chunked", "").0.contains("411"));
+        let get = b"GET /echo HTTP/1.1\r\nContent-Length: 3\r\n\r\n";
+        assert_eq!(exchange(get).1, "\n");
+    }
+
+    #[test]
     fn what_is_no_request_for_a_page_is_refused() {
         let line = |request: &[u8]| exchange(request).0;
         assert!(line(b"POST /metrics HTTP/1.1\r\n\r\n").contains("405"));
+        assert!(line(b"DELETE /metrics HTTP/1.1\r\n\r\n").contains("405"));
         assert!(line(b"\0\0\0\x08\x04\xd2\x16\x2f\r\n\r\n").contains("400"));
         let long = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(HEAD_MAX));
         assert!(line(&long.as_bytes()[..HEAD_MAX]).contains("431"));
@@ -235,11 +370,17 @@ mod tests {
 
     #[test]
     fn any_cut_of_a_request_is_the_same_request() {
-        let request = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+        let request = b"POST /v1/failover?host=a HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc";
         for cut in 1..request.len() {
             assert_eq!(asked(&request[..cut]), Asked::Unfinished, "{cut}");
         }
-        assert_eq!(asked(request), Asked::Page("/metrics", false));
+        let expected = Request {
+            method: Method::Post,
+            path: "/v1/failover",
+            query: "host=a",
+            body: b"abc",
+        };
+        assert_eq!(asked(request), Asked::Page(expected));
     }
 
     #[test]
@@ -254,7 +395,7 @@ mod tests {
         ));
         (&near).write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
         let until = clock.now().plus(Duration::from_millis(200));
-        let much = |_: &str| Some(Page::text(Status::Ok, &"x".repeat(64 * 1024 * 1024)));
+        let much = |_: &Request<'_>, _| Page::text(Status::Ok, &"x".repeat(64 * 1024 * 1024));
         let error = serve(&far, clock, until, much).unwrap_err();
         assert!(matches!(
             error.kind(),

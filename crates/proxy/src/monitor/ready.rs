@@ -5,18 +5,19 @@
 //! (manual, 55.2.10 "SSL Session Encryption") needs no user. It costs the server no login, and leaves no line in its
 //! log.
 
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crossbeam_channel::bounded;
-use weir_config::{HostAddr, Settings};
+use weir_config::{HostAddr, PoolSettings, Settings};
 use weir_pool::Moment;
 
-use crate::global::{Global, lock};
+use crate::global::{Global, cluster_name, lock};
 
 /// Bytes of an SSLRequest.
 const REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
@@ -34,9 +35,17 @@ struct Place {
     port: u16,
 }
 
+/// Outcomes of the last probes: of all servers together, and of the server of each database that was checked.
+#[derive(Debug, Default)]
+pub(super) struct Probes {
+    all: Probe,
+    /// By the name of the entry in `[databases]`.
+    databases: Mutex<HashMap<String, Arc<Probe>>>,
+}
+
 /// Outcome of the last probe.
 #[derive(Debug, Default)]
-pub(super) struct Probe {
+struct Probe {
     last: Mutex<Option<Found>>,
 }
 
@@ -47,12 +56,47 @@ struct Found {
     outcome: Result<Place, String>,
 }
 
-impl Probe {
+impl Probes {
     /// Succeeds if any configured server answers.
     ///
     /// # Errors
     /// The reason why no server answers.
     pub(super) fn check(&self, global: &Global) -> Result<(), String> {
+        self.all.check(global, places)
+    }
+
+    /// Succeeds if a server of this database answers.
+    ///
+    /// # Errors
+    /// The reason why none answers.
+    pub(super) fn check_database(
+        &self,
+        global: &Global,
+        pool: &PoolSettings,
+    ) -> Result<(), String> {
+        let probe = self.of(global, cluster_name(pool));
+        probe.check(global, |_| places_of(pool).collect())
+    }
+
+    /// Returns the probe of an entry, and forgets those of entries that a reload has removed.
+    fn of(&self, global: &Global, entry: &str) -> Arc<Probe> {
+        let mut databases = lock(&self.databases);
+        if let Some(probe) = databases.get(entry) {
+            return Arc::clone(probe);
+        }
+        let settled = global.settled();
+        databases.retain(|name, _| settled.settings.databases.contains_key(name));
+        Arc::clone(databases.entry(entry.to_owned()).or_default())
+    }
+}
+
+impl Probe {
+    /// Succeeds if any of these servers answers.
+    fn check(
+        &self,
+        global: &Global,
+        places: impl FnOnce(&Settings) -> Vec<Place>,
+    ) -> Result<(), String> {
         // Concurrent callers wait here for the running probe.
         let mut last = lock(&self.last);
         let now = global.clock.now();
@@ -80,15 +124,20 @@ fn places(settings: &Settings) -> Vec<Place> {
         let Some(pool) = settings.pool(name, "") else {
             continue;
         };
-        for host in pool.hosts {
-            let port = pool.port;
-            let place = Place { host, port };
+        for place in places_of(&pool) {
             if !places.contains(&place) && places.len() < SERVERS_MAX {
                 places.push(place);
             }
         }
     }
     places
+}
+
+/// Returns the servers of a database.
+fn places_of(pool: &PoolSettings) -> impl Iterator<Item = Place> + '_ {
+    let port = pool.port;
+    let hosts = pool.hosts.iter().take(SERVERS_MAX).cloned();
+    hosts.map(move |host| Place { host, port })
 }
 
 fn first_to_answer(global: &Global, places: Vec<Place>, until: Moment) -> Result<Place, String> {
