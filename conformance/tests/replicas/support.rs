@@ -43,6 +43,16 @@ impl World {
         Self::around_by(config, cluster, HashMap::new(), &entry)
     }
 
+    /// Starts everything as [`World::start_rarely_asked`], with the monitoring pages at this port.
+    pub(crate) fn start_rarely_asked_and_monitored(metrics_port: u16) -> Result<Self> {
+        let cluster = Cluster::start(1, &["log_statement = all"])?;
+        let config = Config::new()
+            .set("probe_interval", "30")
+            .set("metrics_listen", &format!("127.0.0.1:{metrics_port}"));
+        let entry = [("shop", "max_staleness=600")];
+        Self::around_by(config, cluster, HashMap::new(), &entry)
+    }
+
     /// Starts everything as [`World::start`], with several databases: their names and options.
     pub(crate) fn start_entries(replicas: usize, entries: &[(&str, &str)]) -> Result<Self> {
         let cluster = Cluster::start(replicas, &["log_statement = all"])?;

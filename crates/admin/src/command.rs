@@ -49,6 +49,8 @@ pub(crate) enum Takes {
     Client(fn(u64) -> Order),
     /// `DATABASE`.
     Database(fn(String) -> Order),
+    /// `DATABASE IS HOST:PORT`.
+    Host(fn(String, String) -> Order),
     Nothing(fn() -> Order),
     /// `[DATABASE]`.
     OptionalDatabase(fn(Option<String>) -> Order),
@@ -127,6 +129,7 @@ impl Entry {
             Action::Ignore => "= VALUE",
             Action::Perform(Takes::Client(_)) => "ID",
             Action::Perform(Takes::Database(_)) => "DATABASE",
+            Action::Perform(Takes::Host(_)) => "DATABASE IS HOST:PORT",
             Action::Perform(Takes::OptionalDatabase(_)) => "[DATABASE]",
             Action::Perform(Takes::Setting(_)) => "KEY = VALUE",
             _ => return self.name.to_owned(),
@@ -152,6 +155,15 @@ impl Takes {
             (Self::Client(_), []) => Err(Fault::NoClient),
             (Self::Database(order), [Token::Word(name)]) => Ok(order(name.clone())),
             (Self::Database(_), []) => Err(Fault::DatabaseMissing),
+            (Self::Host(_), []) => Err(Fault::DatabaseMissing),
+            (
+                Self::Host(order),
+                [
+                    Token::Word(database),
+                    is,
+                    Token::Word(host) | Token::Value(host),
+                ],
+            ) if is.is("IS") => Ok(order(database.clone(), host.clone())),
             (Self::Nothing(order), []) => Ok(order()),
             (Self::OptionalDatabase(order), [Token::Word(name)]) => Ok(order(Some(name.clone()))),
             (Self::OptionalDatabase(order), []) => Ok(order(None)),
@@ -200,6 +212,43 @@ mod tests {
         for entry in COMMANDS {
             assert!(entry.doc.ends_with('.'), "{}", entry.name);
             assert_eq!(entry.name, entry.name.to_uppercase());
+        }
+    }
+
+    #[test]
+    fn a_primary_is_named_by_database_and_host() {
+        let read = |sql: &str| {
+            let tokens = tokens(sql.as_bytes()).unwrap();
+            let (entry, rest) = find(&tokens).unwrap();
+            entry.read(rest).map(|statement| match statement {
+                Statement::Perform(order, tag) => (order, tag),
+                _ => panic!("no order: {sql}"),
+            })
+        };
+        let order = |database: &str, host: &str| Order::Primary {
+            database: database.to_owned(),
+            host: host.to_owned(),
+        };
+        for (sql, database, host) in [
+            ("PRIMARY shop IS 10.0.0.2:5432", "shop", "10.0.0.2:5432"),
+            (
+                "primary \"my shop\" is '[::1]:5432';",
+                "my shop",
+                "[::1]:5432",
+            ),
+            ("primary is is \"db1:5432\"", "is", "db1:5432"),
+        ] {
+            let expected = (order(database, host), "PRIMARY".into());
+            assert_eq!(read(sql), Ok(expected), "{sql}");
+        }
+        assert_eq!(read("primary"), Err(Fault::DatabaseMissing));
+        for sql in [
+            "primary shop",
+            "primary shop is",
+            "primary shop = a:1",
+            "primary 'shop' is a:1",
+        ] {
+            assert_eq!(read(sql), Err(Fault::Unknown), "{sql}");
         }
     }
 

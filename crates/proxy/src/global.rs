@@ -33,6 +33,7 @@ use crate::worker::{Broken, ClientId};
 mod cluster;
 mod database;
 mod group;
+mod hint;
 mod host_rows;
 mod parts;
 mod purpose;

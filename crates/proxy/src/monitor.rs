@@ -5,7 +5,7 @@
 //! deadline, from its first byte to its last. `httparse` reads the requests. A server such as hyper would bring a
 //! runtime for three pages, and has no deadline for clients that do not read; tiny_http has no deadlines at all.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -24,6 +24,7 @@ use crate::mailbox::Message;
 use crate::running::Running;
 
 mod check;
+mod failover;
 mod http;
 mod process;
 mod query;
@@ -31,7 +32,7 @@ mod ready;
 
 pub use check::Checked;
 use check::Service;
-use http::{Page, Request, Status};
+use http::{Method, Page, Request, Status};
 use ready::Probes;
 
 /// Number of connections served at once; as many again may wait.
@@ -48,7 +49,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// Methods of the pages.
 const METHODS: &str = "GET, HEAD, OPTIONS";
 /// Answer to a request for an unknown page.
-const PAGES: &str = "/metrics, /healthz, /readyz, /primary, /replica, /read-only";
+const PAGES: &str = "/metrics, /healthz, /readyz, /primary, /replica, /read-only, /v1/failover";
 
 /// Turns figures and verdicts into the text of a page.
 pub trait Pages: Send + Sync {
@@ -150,8 +151,8 @@ fn serve(desk: &Desk, waiting: &Receiver<Caller>) {
     for (stream, until) in waiting {
         // A panic costs only the connection it happened on.
         let served = catch_unwind(AssertUnwindSafe(|| {
-            http::serve(&stream, desk.global.clock, until, |request, _| {
-                desk.page(request)
+            http::serve(&stream, desk.global.clock, until, |request, peer| {
+                desk.page(request, peer)
             })
         }));
         match served {
@@ -179,7 +180,7 @@ struct Desk {
 
 impl Desk {
     /// Answers a request.
-    fn page(&self, request: &Request<'_>) -> Page {
+    fn page(&self, request: &Request<'_>, peer: IpAddr) -> Page {
         let page: &dyn Fn() -> Page = match request.path {
             "/metrics" => &|| self.metrics(),
             "/healthz" => &|| verdict("ok", self.figures().map(drop)),
@@ -187,6 +188,10 @@ impl Desk {
             "/primary" => &|| self.check(Service::Writes, request.query),
             "/replica" => &|| self.check(Service::Replica, request.query),
             "/read-only" => &|| self.check(Service::Reads, request.query),
+            "/v1/failover" if request.method == Method::Post => {
+                return self.failover(request, peer);
+            }
+            "/v1/failover" => return Page::not_allowed("POST"),
             _ => return Page::text(Status::NotFound, PAGES),
         };
         match request.only_reads() {

@@ -27,6 +27,13 @@ pub enum Order {
     KillClient(u64),
     /// Assign no more servers; complete when none is in use.
     Pause(Option<String>),
+    /// Probe all hosts of the database at once, because this host is said to be the primary.
+    Primary {
+        /// Entry of `[databases]`.
+        database: String,
+        /// Name of the host, as `SHOW HOSTS` shows it.
+        host: String,
+    },
     /// Reuse no server connected until now: each is closed when it is released.
     Reconnect(Option<String>),
     /// Read the configuration again.
@@ -68,6 +75,16 @@ pub enum Refusal {
     /// There is no such database.
     #[error("no such database: {0}")]
     NoDatabase(String),
+    /// The database has no host of this name.
+    #[error("database {database} has no host {host}; its hosts are {hosts}")]
+    NoHost {
+        /// Name of the database.
+        database: String,
+        /// Name that was given.
+        host: String,
+        /// Names of the hosts, with commas between them.
+        hosts: String,
+    },
     /// This database is not paused.
     #[error("database {0} is not paused")]
     NotPaused(String),

@@ -197,6 +197,11 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "Disconnects one client, named by the column `id` or `ptr` of SHOW CLIENTS.",
     ),
     perform(
+        "PRIMARY",
+        Takes::Host(|database, host| Order::Primary { database, host }),
+        "Has all hosts of the database probed at once, because this host is said to be the primary. A hint: only the answers of the hosts decide.",
+    ),
+    perform(
         "RECONNECT",
         Takes::OptionalDatabase(Order::Reconnect),
         "Closes every existing server connection as soon as its client releases it.",

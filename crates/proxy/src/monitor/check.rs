@@ -154,7 +154,10 @@ fn lag(text: &str) -> Option<u64> {
 
 /// Returns the settings of the named database. Without a name: those of the only database with several hosts, else of
 /// the only one.
-fn entry(settings: &Settings, named: Option<&str>) -> Result<PoolSettings, (Status, String)> {
+pub(super) fn entry(
+    settings: &Settings,
+    named: Option<&str>,
+) -> Result<PoolSettings, (Status, String)> {
     let name = match named {
         Some(name) => name,
         None => only(settings).ok_or_else(|| {

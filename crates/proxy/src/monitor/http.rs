@@ -20,7 +20,9 @@ const HEADERS_MAX: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Ok,
+    Accepted,
     BadRequest,
+    Forbidden,
     NotFound,
     /// Contains the methods that the page has.
     MethodNotAllowed(&'static str),
@@ -34,7 +36,9 @@ impl Status {
     fn line(self) -> &'static str {
         match self {
             Self::Ok => "200 OK",
+            Self::Accepted => "202 Accepted",
             Self::BadRequest => "400 Bad Request",
+            Self::Forbidden => "403 Forbidden",
             Self::NotFound => "404 Not Found",
             Self::MethodNotAllowed(_) => "405 Method Not Allowed",
             Self::LengthRequired => "411 Length Required",

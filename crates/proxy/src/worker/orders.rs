@@ -55,7 +55,10 @@ pub(super) enum Found {
 impl<D: Driver> Worker<D> {
     /// Carries out an order of a console client.
     pub(super) fn perform(&mut self, client: ClientId, order: Order) {
-        tracing::info!("{}", issued(&order));
+        match (&order, self.tables.clients.get(client)) {
+            (Order::Primary { .. }, Some(client)) => tracing::info!("{client} {}", issued(&order)),
+            _ => tracing::info!("{}", issued(&order)),
+        }
         let question = self.questions.number();
         match self.begin(question, order) {
             Ok(None) => self.answer_order(client, Ok(())),
@@ -88,6 +91,9 @@ impl<D: Driver> Worker<D> {
                 global.pause(name.as_deref(), "pause")?;
                 self.tell_all(&Task::Settle);
                 Ok(Some(Until::Quiet(name)))
+            }
+            Order::Primary { database, host } => {
+                global.hint_primary(&database, &host).map(|()| None)
             }
             Order::Reconnect(name) => {
                 name.as_deref()
@@ -441,6 +447,9 @@ fn issued(order: &Order) -> String {
         Order::Kill(name) => ("KILL", name.as_ref()),
         Order::KillClient(id) => return format!("KILL_CLIENT '{id}' command issued"),
         Order::Pause(name) => ("PAUSE", name.as_ref()),
+        Order::Primary { database, host } => {
+            return format!("PRIMARY '{database}' IS '{host}' command issued");
+        }
         Order::Reconnect(name) => ("RECONNECT", name.as_ref()),
         Order::Reload => ("RELOAD", None),
         Order::Resume(name) => ("RESUME", name.as_ref()),
