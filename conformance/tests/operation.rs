@@ -10,6 +10,8 @@ mod console;
 mod errors;
 #[path = "operation/fairness.rs"]
 mod fairness;
+#[path = "operation/haproxy.rs"]
+mod haproxy;
 #[path = "operation/hosts.rs"]
 mod hosts;
 #[path = "operation/killed.rs"]

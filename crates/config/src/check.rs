@@ -2,6 +2,7 @@
 //! security is refused here, never only noted.
 
 use crate::error::ErrorKind;
+use crate::network::Network;
 use crate::options::{Database, Global};
 use crate::raw::{Origin, Raw, error_at};
 use crate::settings::{FALLBACK, PoolSettings, Settings};
@@ -63,6 +64,15 @@ fn check_listeners(raw: &mut Raw, settings: &Settings, file: &Origin) {
     if !global.metrics_listen.iter().all(|at| at.addr.is_loopback()) {
         let message =
             "metrics_listen shows the names of databases and users to every host that reaches it";
+        raw.note(message.into());
+    }
+    if global
+        .proxy_protocol_from
+        .iter()
+        .any(Network::is_everything)
+    {
+        let message =
+            "proxy_protocol_from lets every host that reaches Weir choose its own address";
         raw.note(message.into());
     }
     let name = format!("{}/.s.PGSQL.{}", global.unix_socket_dir, global.listen_port);

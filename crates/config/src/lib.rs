@@ -48,6 +48,7 @@ mod ini;
 mod load;
 mod manual;
 mod native;
+mod network;
 mod options;
 mod pattern;
 mod point;
@@ -69,6 +70,7 @@ pub use crate::diff::{Change, diff};
 pub use crate::error::{ConfigError, ErrorKind};
 pub use crate::explain::pool_text;
 pub use crate::load::{Loaded, is_native, load, load_directory, upstream};
+pub use crate::network::Network;
 pub use crate::options::{
     AUTH_QUERY, Database, Effect, Global, Host, Kind, Opt, Peer, Scope, Unit, UserSettings,
 };

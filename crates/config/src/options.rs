@@ -56,6 +56,8 @@ pub enum Kind {
     Listen,
     /// Addresses with ports to listen on, separated by commas.
     ListenPoints,
+    /// Networks of addresses separated by commas.
+    Networks,
     /// Names of functions separated by commas.
     Functions,
     /// Patterns of names of functions separated by commas.
@@ -102,6 +104,7 @@ impl Kind {
                 | Self::List
                 | Self::Listen
                 | Self::ListenPoints
+                | Self::Networks
                 | Self::Patterns
         )
     }

@@ -120,6 +120,7 @@ fn shape(opt: &Opt) -> Json {
         | Kind::List
         | Kind::Listen
         | Kind::ListenPoints
+        | Kind::Networks
         | Kind::Patterns => either(
             json!({ "type": "array", "items": { "type": "string" } }),
             json!({ "type": "string" }),

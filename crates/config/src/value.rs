@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::network::Network;
 use crate::options::{Kind, Opt, Unit, nearest};
 use crate::pattern::FunctionPattern;
 use crate::point::HostPoint;
@@ -87,6 +88,7 @@ impl Opt {
             | Kind::List
             | Kind::Listen
             | Kind::ListenPoints
+            | Kind::Networks
             | Kind::Patterns => self.list(text.split(',')),
         }
     }
@@ -151,6 +153,9 @@ impl Opt {
                 .map_err(BadValue::plain),
             Kind::ListenPoints => ListenPoint::parse(item)
                 .map(|point| point.to_string())
+                .map_err(BadValue::plain),
+            Kind::Networks => Network::parse(item)
+                .map(|network| network.to_string())
                 .map_err(BadValue::plain),
             Kind::Functions => FunctionName::parse(item)
                 .map(|name| name.to_string())
@@ -243,6 +248,7 @@ impl Opt {
             | Kind::List
             | Kind::Listen
             | Kind::ListenPoints
+            | Kind::Networks
             | Kind::Patterns => "must be a list of texts".to_owned(),
         };
         BadValue::plain(message)

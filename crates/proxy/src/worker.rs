@@ -36,6 +36,7 @@ mod orders;
 mod peers;
 mod pooling;
 mod proof;
+mod proxied;
 mod questions;
 mod relay;
 mod release;

@@ -36,6 +36,7 @@ pub mod frontend;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod options;
+pub mod proxy_header;
 mod read;
 pub mod sqlstate;
 pub mod startup;

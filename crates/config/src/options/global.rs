@@ -6,6 +6,7 @@ use super::{
     Field, Kind, Opt, Unit, flag, int, list, of_kind, pool_size, ranged, seconds, section, size,
     text, timeout, word,
 };
+use crate::network::Network;
 use crate::options::LAG_MAX;
 use crate::routing::{ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain};
 use crate::state::{FunctionName, StateCheck};
@@ -149,6 +150,8 @@ section! {
         log_pooler_errors: bool = flag("1");
         /// Addresses with ports, such as `127.0.0.1:9127`, that answer `/metrics`, `/healthz`, `/readyz` and the health checks of load balancers over HTTP to everybody who can reach them; empty means none.
         metrics_listen: Vec<ListenPoint> = of_kind(Kind::ListenPoints, "").fixed();
+        /// Addresses and networks of proxies, such as `10.0.0.7, 10.1.0.0/24`, whose TCP connections begin with a PROXY protocol v2 header that names the client's address; a connection from there without the header is refused; empty means none.
+        proxy_protocol_from: Vec<Network> = of_kind(Kind::Networks, "");
         /// Log statistics every `stats_period`.
         log_stats: bool = flag("1");
         /// Additional log detail.

@@ -21,6 +21,8 @@ crates/proxy/src/listen.rs
     listen_backlog_is_the_length_of_the_queue: listen_backlog
 conformance/tests/metrics.rs
     every_metric_of_the_reference_has_samples: metrics_listen
+conformance/tests/operation/haproxy.rs
+    a_client_behind_haproxy_keeps_its_address: proxy_protocol_from
 conformance/tests/operation/listen.rs
     an_abstract_socket_needs_no_file: unix_socket_dir
     a_socket_file_has_the_mode_and_group_asked_for: unix_socket_mode unix_socket_group

@@ -46,6 +46,9 @@ fn spelling(opt: &'static Opt) -> BoxedStrategy<String> {
         Kind::ListenPoints => {
             "((localhost|10\\.0\\.0\\.[1-9]|\\[::1\\]|\\*):[1-9][0-9]{0,3})?".boxed()
         }
+        Kind::Networks => {
+            "(10\\.0\\.0\\.[1-9](,(10\\.[1-9]\\.0\\.0/16|fd00::/8|::1)){0,2})?".boxed()
+        }
         Kind::Functions => "([a-z_]{1,8}(,(\"[A-Z.]{1,4}\"\\.)?[a-zA-Z]{1,4}){0,2})?".boxed(),
         Kind::PoolSize => prop_oneof![
             Just("auto".to_owned()),

@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering;
 
 use slotmap::Key as _;
 use weir_session::fault::Fault;
-use weir_session::hello::Opening;
 use weir_session::relay;
 use weir_stats::Blame;
 
 use super::Worker;
 use super::ids::ClientId;
 use super::measure::code_of;
+use super::proxied::first_phase;
 use super::slots::{Client, Guards, Identity, Phase};
 use super::tables::Tables;
 use crate::driver::{Driver, Ending, Key, Owner, Why};
@@ -66,11 +66,7 @@ impl<D: Driver> Worker<D> {
     pub(super) fn welcome_socket(&mut self, accepted: Accepted) -> Option<ClientId> {
         let greeter = self.global.limits.greeters.try_enter();
         let number = self.global.next_id();
-        let is_unix = accepted.remote.address == "unix";
-        let opening = match self.global.settled().transport.listener() {
-            Some(_) if !is_unix => Opening::offering_tls(),
-            _ => Opening::default(),
-        };
+        let phase = first_phase(&self.global.settled(), &accepted);
         let nobody: Arc<str> = Arc::from("");
         let is_welcome = greeter.is_some();
         let is_unix = accepted.remote_uid.is_some();
@@ -98,7 +94,7 @@ impl<D: Driver> Worker<D> {
         let now = self.now;
         let added = self.tables.clients.try_insert(|id| {
             let added = self.driver.add(accepted.stream, Owner::Client(id));
-            added.map(|key| Client::new(key, number, Phase::Opening(opening), identity, now))
+            added.map(|key| Client::new(key, number, phase, identity, now))
         });
         let Ok(id) = added else {
             self.lower_load();
@@ -225,6 +221,7 @@ impl<D: Driver> Worker<D> {
         match client.phase {
             Phase::Ready => self.ready_input(id, input),
             Phase::Opening(_) => self.opening_input(id, input),
+            Phase::AwaitingHeader => self.header_input(id, input),
             Phase::Authenticating(_) => self.authentication_input(id, input),
             Phase::Console(_) => self.console_input(id, input),
             Phase::Securing(_) => self.securing_input(id, input),
@@ -332,7 +329,7 @@ impl<D: Driver> Worker<D> {
         }
         let logged_in = !matches!(
             client.phase,
-            Phase::Opening(_) | Phase::Cancelling | Phase::Securing(_)
+            Phase::AwaitingHeader | Phase::Opening(_) | Phase::Cancelling | Phase::Securing(_)
         );
         if logged_in && self.global.settled().settings.global.log_disconnections {
             let age = self.now.since(client.identity.connected_at).as_secs();

@@ -47,6 +47,8 @@ use crate::transport::{Incoming, Outgoing};
 pub(super) enum Phase {
     /// The client is logging in.
     Authenticating(Box<Authenticating>),
+    /// The connection comes from a proxy, whose header has not come yet.
+    AwaitingHeader,
     /// The client's cancel request is being carried out.
     Cancelling,
     /// The client talks to the console.

@@ -118,7 +118,10 @@ impl<D: Driver> Worker<D> {
     /// Returns a client's state; none if its connection is for a cancel request.
     fn client_state(&self, client: &Client) -> Option<ClientState> {
         Some(match client.phase {
-            Phase::Opening(_) | Phase::Securing(_) | Phase::Authenticating(_) => ClientState::Login,
+            Phase::AwaitingHeader
+            | Phase::Opening(_)
+            | Phase::Securing(_)
+            | Phase::Authenticating(_) => ClientState::Login,
             Phase::Cancelling => return None,
             _ if client.lease.is_some() => ClientState::Active,
             _ if client.ticket.is_some() => ClientState::Waiting,
@@ -339,7 +342,11 @@ pub(super) fn log_line(snapshot: &Snapshot, period_us: u64) {
 fn is_logging_in(client: &Client) -> bool {
     matches!(
         client.phase,
-        Phase::Opening(_) | Phase::Securing(_) | Phase::Authenticating(_) | Phase::Welcome
+        Phase::AwaitingHeader
+            | Phase::Opening(_)
+            | Phase::Securing(_)
+            | Phase::Authenticating(_)
+            | Phase::Welcome
     )
 }
 

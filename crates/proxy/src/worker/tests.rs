@@ -20,6 +20,7 @@ mod options;
 mod orders;
 mod peers;
 mod postgres;
+mod proxied;
 mod restart;
 mod roles;
 mod secure;

@@ -117,7 +117,8 @@ impl<D: Driver> Worker<D> {
         match client.phase {
             Phase::Ready => self.check_client_times(id),
             Phase::Console(_) => {}
-            Phase::Opening(_)
+            Phase::AwaitingHeader
+            | Phase::Opening(_)
             | Phase::Securing(_)
             | Phase::Authenticating(_)
             | Phase::Cancelling
