@@ -75,6 +75,7 @@ fn users_of_statistics_only_look_and_others_do_not_even() -> Result<()> {
         "ENABLE con_roles",
         "KILL",
         "KILL_CLIENT 1",
+        "PAUSE WRITES con_roles",
         "PRIMARY con_roles IS 127.0.0.1:1",
         "RECONNECT",
         "WAIT_CLOSE",

@@ -123,7 +123,6 @@ fn errors_of_restarts(
         Ok(())
     })?;
     let errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
-    println!("{errors:?}");
     Ok((errors.clone(), weir.log()))
 }
 

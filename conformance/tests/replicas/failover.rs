@@ -17,7 +17,7 @@ const WRITERS: i64 = 8;
 /// Interval between the numbers of two writers.
 const APART: i64 = 1_000_000;
 
-/// What one client saw: numbers that were acknowledged, and errors by SQLSTATE.
+/// Outcome of one client's requests: numbers that were acknowledged, and errors by SQLSTATE.
 #[derive(Debug, Default)]
 struct Ledger {
     acknowledged: Vec<i64>,
@@ -112,6 +112,29 @@ fn rt_32_only_requests_under_way_fail_when_another_host_becomes_the_primary() ->
     }
     let on_primary = world.on_primary("later");
     ensure!(on_primary == 40, "{on_primary} of 40 on the primary");
+    Ok(())
+}
+
+#[test]
+fn a_switchover_with_paused_writes_fails_no_request() -> Result<()> {
+    let mut world = World::start(2, "")?;
+    let mut console = Raw::connect(world.port(), "pgbouncer")?;
+    under_load(&mut world, &[], |world| {
+        let mut reader = world.client()?;
+        console.query("PAUSE WRITES shop")?;
+        // No server of the primary is in use, and reads go on.
+        reader.query("SELECT count(*) FROM t")?;
+        world.cluster.stop(0, Shutdown::Fast)?;
+        reader.query("SELECT count(*) FROM t")?;
+        world.cluster.promote(1)
+    })?;
+    let over = state(&mut console, "RESUME shop")?;
+    ensure!(over.as_deref() == Some("08P01"), "still paused: {over:?}");
+    let again = state(&mut console, "PAUSE WRITES nobody")?;
+    ensure!(again.as_deref() == Some("08P01"), "{again:?}");
+    console.query("PAUSE WRITES shop")?;
+    console.query("RESUME shop")?;
+    world.client()?.query("INSERT INTO t VALUES (-1)")?;
     Ok(())
 }
 

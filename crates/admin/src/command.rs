@@ -11,6 +11,7 @@ use crate::show::Show;
 use crate::statement::Statement;
 use crate::token::Token;
 
+use self::table::PAUSE_WRITES;
 pub(crate) use self::table::{COMMANDS, EXPLAIN_ROUTE};
 
 /// A command.
@@ -72,6 +73,9 @@ pub(crate) enum Fault {
 /// Finds the entry for these tokens. The longest name wins; SELECT stands for SHOW.
 pub(crate) fn find(tokens: &[Token]) -> Option<(&'static Entry, &[Token])> {
     let calls = |entry: &&'static Entry| {
+        if entry.name == PAUSE_WRITES && tokens.len() == 2 {
+            return false;
+        }
         let mut given = tokens.iter();
         let mut words = entry.name.split(' ');
         words.all(|word| {

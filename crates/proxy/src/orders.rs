@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_config::FALLBACK;
-use weir_stats::Halts;
+use weir_stats::{Halts, PausedWrites};
+use weir_watch::Snapshot;
 use weir_wire::sqlstate::SqlState;
 
 use crate::console::DATABASES;
-use crate::global::{Global, GlobalPool, lock};
+use crate::global::{Global, GlobalPool, cluster_name, lock};
 use crate::mailbox::{Mailbox, Message};
 
 /// Order of an administrator. `None` in place of a database stands for all databases.
@@ -34,6 +35,9 @@ pub enum Order {
         /// Name of the host, as `SHOW HOSTS` shows it.
         host: String,
     },
+    /// Assign no more servers of the host that takes the writes of this database; complete when none of them is in use.
+    /// Ends when another host takes them, or the same one on a higher timeline.
+    PauseWrites(String),
     /// Reuse no server connected until now: each is closed when it is released.
     Reconnect(Option<String>),
     /// Read the configuration again.
@@ -88,6 +92,9 @@ pub enum Refusal {
     /// This database is not paused.
     #[error("database {0} is not paused")]
     NotPaused(String),
+    /// No host takes the writes of this database now.
+    #[error("no host takes the writes of database {0} now")]
+    NoWrites(String),
     /// The queue of commands is full.
     #[error("too many commands are waiting")]
     Busy,
@@ -190,6 +197,58 @@ impl Global {
         Ok(())
     }
 
+    /// Performs `PAUSE WRITES`.
+    pub(crate) fn pause_writes(&self, database: &str) -> Result<(), Refusal> {
+        let name = self.known_database(database, "pause writes of")?;
+        let pool = self.settled().settings.pool(&name, "");
+        let pool = pool.filter(|pool| pool.cluster.is_some());
+        let pool = pool.ok_or_else(|| Refusal::NotRouted(name.clone()))?;
+        let snapshot = self.clusters.of(cluster_name(&pool)).snapshot();
+        let primary = snapshot.primary();
+        let primary = primary.ok_or_else(|| Refusal::NoWrites(name.clone()))?;
+        let paused = PausedWrites {
+            host: primary.host.0,
+            timeline: primary.timeline,
+        };
+        let mut halts = lock(&self.halting.halts);
+        halts.writes.insert(name, paused);
+        self.halting.has_paused_writes.store(true, Ordering::SeqCst);
+        self.apply(&halts);
+        Ok(())
+    }
+
+    /// Ends the pause of a database's writes if another host takes them now, or the same one on a higher timeline. True if
+    /// it did.
+    pub(crate) fn follow_paused_writes(&self, database: &str, hosts: &Snapshot) -> bool {
+        if !self.halting.has_paused_writes.load(Ordering::SeqCst) {
+            return false;
+        }
+        let Some(primary) = hosts.primary() else {
+            return false;
+        };
+        let mut halts = lock(&self.halting.halts);
+        let is_over = halts.writes.get(database).is_some_and(|paused| {
+            paused.host != primary.host.0 || paused.timeline < primary.timeline
+        });
+        if is_over {
+            halts.writes.remove(database);
+            self.apply(&halts);
+            tracing::info!(
+                "database '{database}': {} takes writes, which were paused",
+                primary.name
+            );
+        }
+        is_over
+    }
+
+    /// True if a `PAUSE WRITES` is complete: no server is connected to the host. None if it holds no more.
+    pub(crate) fn are_writes_quiet(&self, database: &str) -> Option<bool> {
+        let paused = *lock(&self.halting.halts).writes.get(database)?;
+        let pools = self.pools_of(Some(database));
+        let mut there = pools.iter().filter(|pool| is_at(pool, paused));
+        Some(there.all(|pool| pool.shared.connected() == 0))
+    }
+
     /// Performs `SUSPEND`.
     pub(crate) fn suspend(&self) -> Result<(), Refusal> {
         let mut halts = lock(&self.halting.halts);
@@ -214,7 +273,7 @@ impl Global {
     pub(crate) fn resume(&self, database: Option<&str>) -> Result<(), Refusal> {
         let mut halts = lock(&self.halting.halts);
         match database {
-            Some(name) if !halts.paused.remove(name) => {
+            Some(name) if !(halts.paused.remove(name) | halts.writes.remove(name).is_some()) => {
                 drop(halts);
                 self.known_database(name, "resume")?;
                 return Err(Refusal::NotPaused(name.to_owned()));
@@ -307,8 +366,15 @@ impl Global {
 
 /// Pauses or resumes a pool as ordered. A waiting room is always paused: no server comes to its clients.
 pub(crate) fn pause(pool: &GlobalPool, halts: &Halts) {
-    let is_paused = is_paused(halts, &pool.group.key.database);
+    let database = &*pool.group.key.database;
+    let writes = halts.writes.get(database);
+    let is_paused = is_paused(halts, database) || writes.is_some_and(|paused| is_at(pool, *paused));
     pool.shared.set_paused(is_paused || pool.is_waiting_room());
+}
+
+/// True if a pool has its servers at the host whose writes are paused.
+fn is_at(pool: &GlobalPool, paused: PausedWrites) -> bool {
+    pool.host.is_some_and(|host| host.0 == paused.host)
 }
 
 /// True if pools of this database are paused.

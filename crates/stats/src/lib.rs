@@ -24,6 +24,6 @@ pub use histogram::{Histogram, Percentiles, Times};
 pub use routed::{HostCounters, RouteCounts, RouteKey};
 pub use rows::{
     Blame, Buffers, ClientRow, ClientState, DatabaseHostRow, Endpoint, Halts, HostRow, LimitRow,
-    MemoryRow, PeerRow, PoolCounts, PoolPercentiles, PoolRow, ProcessRow, ServerRow, ServerState,
-    SizingRow, Snapshot, TlsRow, Totals, WorkerRow,
+    MemoryRow, PausedWrites, PeerRow, PoolCounts, PoolPercentiles, PoolRow, ProcessRow, ServerRow,
+    ServerState, SizingRow, Snapshot, TlsRow, Totals, WorkerRow,
 };

@@ -462,10 +462,21 @@ pub struct Halts {
     pub all: bool,
     /// Databases that are paused by name.
     pub paused: BTreeSet<String>,
+    /// Databases whose writes are paused until another host takes them.
+    pub writes: BTreeMap<String, PausedWrites>,
     /// Databases that take no new clients.
     pub disabled: BTreeSet<String>,
     /// True after `SUSPEND`.
     pub suspended: bool,
+}
+
+/// Host whose clients wait, because the administrator is about to make another one the primary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PausedWrites {
+    /// Number of the host that took the writes.
+    pub host: u32,
+    /// Timeline of that host.
+    pub timeline: u32,
 }
 
 impl Snapshot {

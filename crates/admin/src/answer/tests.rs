@@ -481,11 +481,13 @@ fn show_help_lists_what_works() {
             	SHOW VERSION
             	EXPLAIN ROUTE [FOR DATABASE[/USER]] STATEMENT
             	PAUSE [DATABASE]
+            	PAUSE WRITES DATABASE
             	RESUME [DATABASE]
             	DISABLE DATABASE
             	ENABLE DATABASE
             	KILL [DATABASE]
             	KILL_CLIENT ID
+            	PRIMARY DATABASE IS HOST:PORT
             	RECONNECT [DATABASE]
             	WAIT_CLOSE [DATABASE]
             	SUSPEND

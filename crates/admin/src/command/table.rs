@@ -8,6 +8,9 @@ use crate::show::{
     memory, peers, pins, pools, routes, sizing, stats, tls, users,
 };
 
+/// Name of the command that pauses writes. `PAUSE writes` alone pauses a database with this name.
+pub(crate) const PAUSE_WRITES: &str = "PAUSE WRITES";
+
 /// Words in front of a statement, which is not split into words.
 pub(crate) const EXPLAIN_ROUTE: &str = "EXPLAIN ROUTE";
 
@@ -170,6 +173,11 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "PAUSE",
         Takes::OptionalDatabase(Order::Pause),
         "Stops assigning servers, and returns when no server is in use. Ctrl-C or the end of the connection before that resumes.",
+    ),
+    perform(
+        PAUSE_WRITES,
+        Takes::Database(Order::PauseWrites),
+        "Lets writes of the database wait until another host takes them: for a planned switchover. Returns when no server of the host that takes them now is in use; reads on replicas go on. Ends by itself when another host takes writes, or by RESUME.",
     ),
     perform(
         "RESUME",

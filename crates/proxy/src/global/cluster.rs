@@ -235,11 +235,9 @@ impl Cluster {
                 let lost = snapshot.writes_since.0.max(1);
                 self.lost_at.store(lost, Ordering::SeqCst);
             }
-            (false, true) => {
-                if self.lost_at.swap(0, Ordering::SeqCst) != 0 {
-                    let regained = snapshot.writes_since.0;
-                    self.regained_at.store(regained, Ordering::SeqCst);
-                }
+            (false, true) if self.lost_at.swap(0, Ordering::SeqCst) != 0 => {
+                let regained = snapshot.writes_since.0;
+                self.regained_at.store(regained, Ordering::SeqCst);
             }
             _ => {}
         }

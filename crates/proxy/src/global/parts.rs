@@ -150,6 +150,8 @@ pub(crate) struct Halting {
     pub(crate) is_draining: AtomicBool,
     /// Pauses, suspension and disabled databases, as ordered by the administrator.
     pub(crate) halts: Mutex<Halts>,
+    /// True once writes of a database were paused.
+    pub(crate) has_paused_writes: AtomicBool,
     /// Copy of `halts.suspended` that is cheap to read.
     pub(crate) is_suspended: AtomicBool,
 }

@@ -37,6 +37,8 @@ pub(super) enum Until {
     Flushed,
     /// No server is connected.
     Quiet(Option<String>),
+    /// No server is connected to the host that took the writes of this database.
+    WritesQuiet(String),
     /// The thread that carries out commands has reported the outcome.
     Told,
     /// All workers have done the task: `missing` have not yet. `found` tells if a worker found something to do.
@@ -95,6 +97,11 @@ impl<D: Driver> Worker<D> {
             Order::Primary { database, host } => {
                 global.hint_primary(&database, &host).map(|()| None)
             }
+            Order::PauseWrites(name) => {
+                global.pause_writes(&name)?;
+                self.tell_all(&Task::Settle);
+                Ok(Some(Until::WritesQuiet(name)))
+            }
             Order::Reconnect(name) => {
                 name.as_deref()
                     .map(|name| global.known_database(name, "reconnect"))
@@ -145,7 +152,7 @@ impl<D: Driver> Worker<D> {
     // --- the workers ---
 
     /// Gives a task to the other workers, and carries it out here.
-    fn tell_all(&mut self, task: &Task) {
+    pub(super) fn tell_all(&mut self, task: &Task) {
         self.mail_task(task, None);
         self.carry_out(task);
     }
@@ -227,6 +234,10 @@ impl<D: Driver> Worker<D> {
                 Some(Err(Refusal::Resumed))
             }
             Until::Quiet(name) => self.global.is_quiet(name.as_deref()).then_some(Ok(())),
+            Until::WritesQuiet(name) => match self.global.are_writes_quiet(name) {
+                None => Some(Err(Refusal::Resumed)),
+                Some(is_quiet) => is_quiet.then_some(Ok(())),
+            },
             Until::Workers { missing: 1.., .. } | Until::Told => return,
             Until::Workers { found, .. } if *found == Found::Nobody => {
                 Some(Err(Refusal::ClientNotFound))
@@ -274,6 +285,7 @@ impl<D: Driver> Worker<D> {
         let name = match until {
             Until::Flushed => None,
             Until::Quiet(name) => name,
+            Until::WritesQuiet(name) => Some(name),
             Until::Closed(_) | Until::Told | Until::Workers { .. } => return,
         };
         if self.global.resume(name.as_deref()).is_ok() {
@@ -450,6 +462,7 @@ fn issued(order: &Order) -> String {
         Order::Primary { database, host } => {
             return format!("PRIMARY '{database}' IS '{host}' command issued");
         }
+        Order::PauseWrites(name) => ("PAUSE WRITES", Some(name)),
         Order::Reconnect(name) => ("RECONNECT", name.as_ref()),
         Order::Reload => ("RELOAD", None),
         Order::Resume(name) => ("RESUME", name.as_ref()),

@@ -67,6 +67,8 @@ pub(super) struct Routing {
     number: u64,
     /// Number of the snapshot for which the waiters were routed last.
     waiters_number: u64,
+    /// Host that took writes then.
+    waiters_primary: Option<HostId>,
     /// Number of workers, which share each pool.
     workers: u32,
     /// State of the random generator of choices between hosts.
@@ -156,6 +158,7 @@ impl<D: Driver> Worker<D> {
         for id in routed.map(|(id, _)| id).collect::<Vec<_>>() {
             self.follow_hosts_of(id);
             // A request may have taken the snapshot over before.
+            self.follow_paused_writes(id);
             if self.tables.has_news_for_waiters(id) {
                 self.give_up_silent_hosts(id);
                 self.route_waiters(id);
@@ -725,6 +728,7 @@ impl Routing {
             hosts: cluster.snapshot(),
             number: 0,
             waiters_number: 0,
+            waiters_primary: None,
             workers: u32::try_from(global.worker_count()).unwrap_or(u32::MAX),
             counted: Counted::new(Arc::clone(&cluster), cluster_name(settings)),
             cluster,

@@ -14,6 +14,16 @@ fn commands_become_orders() {
         ("PAUSE", Order::Pause(None), "PAUSE"),
         ("pause shop;", Order::Pause(Some(shop())), "PAUSE"),
         (
+            "PAUSE WRITES shop",
+            Order::PauseWrites(shop()),
+            "PAUSE WRITES",
+        ),
+        (
+            "pause writes",
+            Order::Pause(Some("writes".to_owned())),
+            "PAUSE",
+        ),
+        (
             "pause \"a \"\"b\"",
             Order::Pause(Some("a \"b".to_owned())),
             "PAUSE",

@@ -7,11 +7,26 @@ use super::super::Worker;
 use super::super::ids::{ClientId, GroupId, LaneId};
 use super::super::tables::Tables;
 use crate::driver::Driver;
+use crate::orders::Task;
 
 impl<D: Driver> Worker<D> {
+    /// Ends a pause of writes once another host takes them.
+    pub(super) fn follow_paused_writes(&mut self, group_id: GroupId) {
+        let group = self.tables.groups.must_get(group_id);
+        let is_over = group.is_some_and(|group| {
+            let database = &group.global.key.database;
+            let routing = group.routing.as_ref();
+            routing.is_some_and(|it| self.global.follow_paused_writes(database, &it.hosts))
+        });
+        if is_over {
+            self.tell_all(&Task::Settle);
+        }
+    }
+
     /// Asks the router again for clients that wait: in the waiting room, or at a host that does not suit them any more.
     pub(super) fn route_waiters(&mut self, group_id: GroupId) {
-        for id in self.tables.waiters_to_route(group_id) {
+        let has_new_primary = self.tables.has_new_primary(group_id);
+        for id in self.tables.waiters_to_route(group_id, has_new_primary) {
             self.route_waiter(id);
         }
     }
@@ -56,6 +71,20 @@ impl Tables {
         std::mem::replace(&mut routing.waiters_number, routing.number) != routing.number
     }
 
+    /// True if another host takes writes than when the waiters were routed last. A host that takes only reads now may have
+    /// waiters that write.
+    fn has_new_primary(&mut self, group_id: GroupId) -> bool {
+        let group = self.groups.must_get_mut(group_id);
+        let Some(routing) = group.and_then(|group| group.routing.as_mut()) else {
+            return false;
+        };
+        let Some(primary) = routing.hosts.primary().map(|primary| primary.host) else {
+            return false;
+        };
+        let before = routing.waiters_primary.replace(primary);
+        before.is_some_and(|before| before != primary)
+    }
+
     /// Returns the waiting room for a client that no host takes now.
     pub(super) fn hold(&mut self, id: ClientId, why: Why) -> Option<LaneId> {
         let (client, routing) = self.routed(id)?;
@@ -76,8 +105,9 @@ impl Tables {
         self.lane_at(group, None)
     }
 
-    /// Returns the waiting clients of a group that a change of its hosts concerns, longest wait first.
-    fn waiters_to_route(&self, group_id: GroupId) -> Vec<ClientId> {
+    /// Returns the waiting clients of a group that a change of its hosts concerns, longest wait first: all of them if
+    /// another host takes writes now.
+    fn waiters_to_route(&self, group_id: GroupId, has_new_primary: bool) -> Vec<ClientId> {
         let Some(group) = self.groups.must_get(group_id) else {
             return Vec::new();
         };
@@ -92,6 +122,9 @@ impl Tables {
             else {
                 return false;
             };
+            if has_new_primary {
+                return true;
+            }
             let host = lane.global.host.map(|host| routing.hosts.host(host));
             host.is_none_or(|host| host.is_none_or(|host| host.state != State::Up))
                 || lane.global.host.is_some_and(|host| !routing.is_still(host))
