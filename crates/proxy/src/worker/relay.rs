@@ -422,8 +422,10 @@ impl<D: Driver> Worker<D> {
         }
         trim(&mut buffer);
         self.to_client = buffer;
-        if let Err(fault) = result {
-            self.server_fault(server_id, &fault);
+        match result {
+            Err(fault) => self.server_fault(server_id, &fault),
+            Ok(replied) if replied.ends_unheard => self.leave_dying(id, server_id),
+            Ok(_) => {}
         }
         self.repeat(id, server_id);
         // The client may be gone, and the server may be closed or used by others.
@@ -449,6 +451,20 @@ impl<D: Driver> Worker<D> {
             self.close_if_idle(id);
         }
         consumed
+    }
+
+    /// Closes a server that has ended between two transactions of its client, who need not know.
+    #[cold]
+    fn leave_dying(&mut self, id: ClientId, server_id: ServerId) {
+        let client = self.tables.clients.must_get(id);
+        if !client.is_some_and(|client| client.pinned.is_none() && may_release(client)) {
+            return;
+        }
+        if let Some(server) = self.tables.servers.must_get_mut(server_id) {
+            server.lease = None;
+        }
+        self.tables.end_lease(id);
+        self.close_server(server_id, "server closed");
     }
 
     /// Counts errors, and transactions that changed roles.

@@ -45,8 +45,8 @@ pub use explain::explain_route_offline;
 use hint::{Hinted, hinted};
 use learnt::Learnt;
 use reading::{Fixed, Reading, unread};
+use route::Block;
 pub(super) use route::Route;
-use route::{Block, Course};
 use token::Foreign;
 
 /// Maximum length in bytes of a batch that is kept to run elsewhere.
@@ -326,7 +326,7 @@ impl<D: Driver> Worker<D> {
     pub(super) fn mark_write(&mut self, id: ClientId) {
         let client = self.tables.clients.must_get(id);
         let route = client.and_then(|client| client.route.as_ref());
-        if route.is_none_or(|route| route.course != (Course::Primary { reads: false })) {
+        if route.is_none_or(|route| !route.writes()) {
             return;
         }
         if let Some((client, routing)) = self.tables.routed(id)
@@ -384,12 +384,12 @@ impl<D: Driver> Worker<D> {
         client.session.undo_batch(sent);
         client.input.splice(..0, sent.iter().copied());
         if let Some(route) = &mut client.route {
-            route.needs_primary = true;
+            route.repeat();
             if route.is_in_block() {
                 client.session.reopen_block();
             }
         }
-        tracing::debug!("{client}: a replica refused a batch, which runs on the primary now");
+        tracing::debug!("{client}: a batch of which nothing was answered runs again");
         self.send_elsewhere(id);
     }
 }
@@ -620,17 +620,18 @@ impl Tables {
         }
         let servers = self.servers.iter().filter(|(_, server)| {
             let client = server.lease.filter(|_| down.contains(&server.lane));
-            client.is_some_and(|client| self.may_run_elsewhere(client, server))
+            client.is_some_and(|client| self.may_run_elsewhere(client, server, Duration::ZERO))
         });
         servers.map(|(id, _)| id).collect()
     }
 
-    /// True if a lost server owes its client nothing but a batch that may run elsewhere.
-    pub(super) fn may_run_elsewhere(&self, id: ClientId, server: &Server) -> bool {
+    /// True if a lost server, which was at work for this time, owes its client nothing but a batch that may run elsewhere.
+    pub(super) fn may_run_elsewhere(&self, id: ClientId, server: &Server, took: Duration) -> bool {
         let client = self.clients.must_get(id);
-        client.is_some_and(|client| client.route.is_some())
-            && server.session.is_over_net()
+        let route = client.and_then(|client| client.route.as_ref());
+        server.session.is_over_net()
             && !server.kept_batch.is_empty()
+            && route.is_some_and(|route| route.may_repeat(server.session.is_dying(), took))
     }
 }
 

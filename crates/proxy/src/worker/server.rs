@@ -28,8 +28,10 @@ use crate::mailbox::{Asker, Message};
 pub(super) const REPORTED_MAX: usize = 64;
 
 /// Loss of a server, as its client is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Lost {
+    /// PostgreSQL's last message, which was kept from the client so far.
+    Hidden(Box<[u8]>),
     /// The client has PostgreSQL's last message already.
     Spoken,
     /// Nothing of the client's transaction was committed.
@@ -39,11 +41,12 @@ pub(super) enum Lost {
 }
 
 impl Lost {
-    /// Returns the loss of a server whose last message, if any, has gone to the client.
-    fn of(session: &Session) -> Self {
-        match session.is_dying() {
-            true => Self::Spoken,
-            false => Self::without_words(session),
+    /// Returns the loss of a server whose last message, if any, has gone to the client or was hidden.
+    fn of(session: &mut Session) -> Self {
+        match session.take_hidden_words() {
+            Some(words) => Self::Hidden(words),
+            None if session.is_dying() => Self::Spoken,
+            None => Self::without_words(session),
         }
     }
 
@@ -479,7 +482,7 @@ impl<D: Driver> Worker<D> {
     pub(super) fn close_server(&mut self, id: ServerId, reason: &str) {
         self.arm_server(id, None);
         let name = self.tables.server_name(id);
-        let Some(server) = self.tables.servers.must_remove(id) else {
+        let Some(mut server) = self.tables.servers.must_remove(id) else {
             return;
         };
         if self.global.settled().settings.global.log_disconnections {
@@ -523,8 +526,9 @@ impl<D: Driver> Worker<D> {
                 lane.shard.closed(self.now, id.into());
             }
         }
-        let is_elsewhere =
-            (server.lease).is_some_and(|client| self.tables.may_run_elsewhere(client, &server));
+        let took = self.now.since(server.request_at);
+        let is_elsewhere = (server.lease)
+            .is_some_and(|client| self.tables.may_run_elsewhere(client, &server, took));
         match (server.stage, server.lease) {
             (Stage::Testing(Test::Check(Waiter::Client(client))), _) => self.wait_again(client),
             (Stage::Testing(Test::Check(Waiter::Listener(listener))), _) => {
@@ -548,7 +552,7 @@ impl<D: Driver> Worker<D> {
             (_, Some(client)) if self.tables.does_without(client, &server.session) => {
                 self.tables.end_lease(client);
             }
-            (_, Some(client)) => self.lost_server(client, Lost::of(&server.session)),
+            (_, Some(client)) => self.lost_server(client, Lost::of(&mut server.session)),
             _ => {}
         }
         self.pump(server.lane);
@@ -598,6 +602,10 @@ impl<D: Driver> Worker<D> {
         // The server may have committed without an answer, and whoever looks for the commit has to see it.
         self.mark_write(id);
         match lost {
+            Lost::Hidden(words) => {
+                let message = super::welcome::as_fatal(&words);
+                self.end_client(id, &message, "server closed");
+            }
             Lost::Spoken => self.remove_client(id, Leaving::Lost, "server closed"),
             Lost::Unknown if !only_read => self.fail_client(id, &Fault::OutcomeUnknown),
             Lost::Unknown | Lost::Undone => self.fail_client(id, &Fault::ServerLost),
@@ -632,7 +640,7 @@ impl Tables {
     }
 
     /// Lets a client go on without the server that it had.
-    fn end_lease(&mut self, id: ClientId) {
+    pub(super) fn end_lease(&mut self, id: ClientId) {
         if let Some(client) = self.clients.must_get_mut(id) {
             client.lease = None;
         }

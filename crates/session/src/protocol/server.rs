@@ -113,6 +113,8 @@ pub struct Server {
     pub(crate) repeat: Repeat,
     /// Net below that batch, if the server is a replica.
     pub(crate) net: Net,
+    /// Last message of a primary that the net has hidden.
+    pub(crate) hidden_words: Option<Box<[u8]>>,
     /// Guard of that batch, if a replica may be too old for it.
     pub(crate) guard: Option<Box<Guard>>,
     /// Treatment of reported values that belong to the host.
@@ -201,6 +203,7 @@ impl Server {
             repeat: Repeat::default(),
             net: Net::default(),
             guard: None,
+            hidden_words: None,
             host_facts: HostFacts::default(),
             interrupted: Vec::new(),
             fence: None,

@@ -20,6 +20,17 @@ use crate::global::FreshnessWaiter;
 /// Time for which a replica with `WAIT FOR LSN` waits in a guard. The read runs on the primary afterwards.
 const GUARD_WAIT: Duration = Duration::from_millis(20);
 
+/// Number of times that a request is sent again because servers of the primary shut down. In the moment of a shutdown it may
+/// meet several of them.
+const REPEATS_MAX: u8 = 5;
+
+/// Likewise if servers of the primary are lost without a word. The request may be what crashes PostgreSQL.
+const CRASHES_MAX: u8 = 2;
+
+/// A request that has run for longer is not sent again if its server on the primary says that it shuts down: an administrator
+/// may have ended just this one.
+const REPEATED_WITHIN: Duration = Duration::from_secs(1);
+
 /// Host of a client's transaction, and facts about its session that decide on the next one.
 pub(in super::super) struct Route {
     pub(super) state: RouteState,
@@ -32,6 +43,10 @@ pub(in super::super) struct Route {
     pub(super) since: Option<Moment>,
     /// True if a replica has refused the request: it needs the primary.
     pub(super) needs_primary: bool,
+    /// Number of times that the request was sent again.
+    repeats: u8,
+    /// True if the request that waits for a host is sent again.
+    is_repeated: bool,
     /// True if a text of the client has named `synchronous_commit`: its commits may be acknowledged before their WAL is
     /// flushed.
     pub(super) may_commit_async: bool,
@@ -54,14 +69,27 @@ pub(in super::super) struct Route {
 /// Course of a client's transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Course {
-    /// The server gets everything; `reads` is true if all of it reads: a commit there needs no mark.
-    Primary { reads: bool },
+    /// The server gets everything; `reads` is true if all of it reads: a commit there needs no mark. `net` is the net below
+    /// the first batch.
+    Primary { reads: bool, net: Below },
     /// The server is a replica and gets one batch at a time.
     Replica {
         left: Left,
         has_net: bool,
         block: Block,
     },
+}
+
+/// Net below the first batch of a transaction on the primary: if the server is lost before any reply, a batch that has done
+/// nothing runs on the next primary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Below {
+    /// There is none.
+    Nothing,
+    /// There may be one, if the batch is small.
+    Wanted,
+    /// There is one, and the server has still to get this number of bytes of the batch.
+    Kept(usize),
 }
 
 /// Transaction block on a replica.
@@ -130,12 +158,16 @@ impl Client {
             };
             let rest = input.get(judged..).unwrap_or_default();
             let is_its_turn = fresh || is_its_turn(&self.session, &server.session);
-            let reads = is_its_turn && reads_on(&self.session, judge, rest);
-            route.course = Course::Primary { reads };
+            let writes = !(is_its_turn && reads_on(&self.session, judge, rest));
+            if let Course::Primary { reads, .. } = &mut route.course {
+                *reads = !writes;
+            }
         }
         let part = input.get(..portion.len).unwrap_or(input);
         if begins && portion.len > 0 {
             route.keep_batch(portion, part, server);
+        } else if !fresh && !input.is_empty() {
+            route.go_on_without_net(server);
         }
         if fresh {
             let guard = route.guard.take();
@@ -175,10 +207,15 @@ impl Route {
         Self {
             state: RouteState::default(),
             settings: Arc::default(),
-            course: Course::Primary { reads: true },
+            course: Course::Primary {
+                reads: true,
+                net: Below::Nothing,
+            },
             has_begun: false,
             since: None,
             needs_primary: false,
+            repeats: 0,
+            is_repeated: false,
             may_commit_async: false,
             knows_lsn: false,
             told_token: Token::None,
@@ -239,10 +276,19 @@ impl Route {
                     && (destination.is_plain || block == Block::Begins),
                 block,
             },
-            false => Course::Primary {
-                reads: only_reads(destination),
-            },
+            false => {
+                let reads = only_reads(destination);
+                let may_repeat = reads && destination.is_complete;
+                let net = match may_repeat && has_done_nothing(destination) {
+                    true => Below::Wanted,
+                    false => Below::Nothing,
+                };
+                Course::Primary { reads, net }
+            }
         };
+        if !std::mem::take(&mut self.is_repeated) {
+            self.repeats = 0;
+        }
         (self.since, self.needs_primary, self.waiter) = (None, false, None);
         self.has_begun = false;
     }
@@ -257,6 +303,14 @@ impl Route {
         let Course::Replica { left, .. } = self.course else {
             self.note_commit_mode(input);
             let len = self.before_lsn(session, input, server);
+            let len = match self.course {
+                // What follows has no net below it.
+                Course::Primary {
+                    net: Below::Kept(left @ 1..),
+                    ..
+                } => len.min(left),
+                _ => len,
+            };
             return Portion { len, end: None };
         };
         let begun = match left {
@@ -284,7 +338,12 @@ impl Route {
 
     /// True if all that the primary got in this lease reads.
     pub(in super::super) fn only_reads(&self) -> bool {
-        self.course == (Course::Primary { reads: true })
+        matches!(self.course, Course::Primary { reads: true, .. })
+    }
+
+    /// True if the primary got in this lease what may write.
+    pub(super) fn writes(&self) -> bool {
+        matches!(self.course, Course::Primary { reads: false, .. })
     }
 
     /// True if the next input begins a batch of a block that may still go to the primary.
@@ -331,6 +390,13 @@ impl Route {
     /// Notes how much of a portion was sent.
     fn passed(&mut self, portion: Portion, consumed: usize, is_quiet: bool) {
         self.has_begun |= consumed > 0;
+        if let Course::Primary {
+            net: Below::Kept(left),
+            ..
+        } = &mut self.course
+        {
+            *left = left.saturating_sub(consumed);
+        }
         if let Course::Replica { left, .. } = &mut self.course {
             match portion.end {
                 Some(end) => *left = Left::Bytes(end.saturating_sub(consumed)),
@@ -347,11 +413,15 @@ impl Route {
         self.has_begun
     }
 
-    /// Number of bytes of a replica's batch that the replica has not got yet.
+    /// Number of bytes of the batch over a net, or of a replica's batch, that the server has not got yet.
     pub(super) fn unsent(&self) -> usize {
         match self.course {
             Course::Replica {
                 left: Left::Bytes(len),
+                ..
+            }
+            | Course::Primary {
+                net: Below::Kept(len),
                 ..
             } => len,
             Course::Primary { .. } | Course::Replica { .. } => 0,
@@ -363,11 +433,49 @@ impl Route {
         matches!(self.course, Course::Replica { .. })
     }
 
+    /// Takes the net away from below the first batch, because the primary gets what follows it.
+    fn go_on_without_net(&mut self, server: &mut Server) {
+        if let Course::Primary { net, .. } = &mut self.course
+            && matches!(net, Below::Kept(0) | Below::Wanted)
+        {
+            *net = Below::Nothing;
+            server.session.disarm_net();
+        }
+    }
+
+    /// Sends the batch over the net again: on the primary, if a replica had it.
+    pub(super) fn repeat(&mut self) {
+        self.needs_primary |= self.is_on_replica();
+        self.repeats = self.repeats.saturating_add(1);
+        self.is_repeated = true;
+    }
+
+    /// True if a batch over the net may run again after the loss of its server, which the server has explained or not, and
+    /// which was at work on it for this time. On a primary, the request itself may be the reason: an administrator has ended
+    /// it, or it crashes PostgreSQL.
+    pub(super) fn may_repeat(&self, is_explained: bool, took: Duration) -> bool {
+        self.is_on_replica()
+            || match is_explained {
+                true => self.repeats < REPEATS_MAX && took < REPEATED_WITHIN,
+                false => self.repeats < CRASHES_MAX,
+            }
+    }
+
     /// Keeps the first batch of a transaction if it may run elsewhere, and puts the net below it.
-    fn keep_batch(&self, portion: Portion, batch: &[u8], server: &mut Server) {
-        let has_net = matches!(self.course, Course::Replica { has_net: true, .. })
-            && portion.end == Some(portion.len)
-            && portion.len <= NET_MAX;
+    fn keep_batch(&mut self, portion: Portion, batch: &[u8], server: &mut Server) {
+        let is_whole = match &mut self.course {
+            Course::Replica { has_net, .. } => *has_net && portion.end == Some(portion.len),
+            Course::Primary { net, .. } => {
+                let is_wanted = *net == Below::Wanted && batch.len() <= NET_MAX;
+                let is_whole = is_wanted && is_one_batch(batch);
+                *net = match is_whole {
+                    true => Below::Kept(batch.len()),
+                    false => Below::Nothing,
+                };
+                is_whole
+            }
+        };
+        let has_net = is_whole && portion.len <= NET_MAX;
         server.kept_batch.clear();
         if has_net {
             server.kept_batch.extend_from_slice(batch);
@@ -376,6 +484,17 @@ impl Route {
             server.session.disarm_net();
         }
     }
+}
+
+/// True if an input is one batch as a whole.
+fn is_one_batch(input: &[u8]) -> bool {
+    let extent = Batch::scan(input).extent();
+    extent.end != End::Open && extent.len == input.len()
+}
+
+/// True if a batch can run again after the loss of its server: it reads, or only begins a block.
+fn has_done_nothing(found: &Destination) -> bool {
+    found.is_plain || found.block.is_some() || matches!(*found.access, Access::Begin(_))
 }
 
 /// True if nothing of a batch writes: queries, the ends of a block's, and what belongs to the session.

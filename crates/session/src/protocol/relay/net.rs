@@ -1,4 +1,5 @@
-//! Net below a replica: a batch that a hot standby refuses runs on the primary instead.
+//! Net below a replica: a batch that a hot standby refuses runs on the primary instead. Below a primary, it is for a batch
+//! that is lost with its server and has done nothing: it runs on the next primary.
 //!
 //! A text that seems to read may still need the primary: a STABLE function that writes, an unlogged table, an object
 //! that the standby has not replayed yet. PostgreSQL refuses it there without an effect. If the batch only reads, and
@@ -16,7 +17,7 @@ use super::reply::{Replied, Work};
 use crate::client::Client;
 use crate::expected::Duty;
 use crate::rarities::ServerRarity;
-use crate::server::{HostFacts, Server};
+use crate::server::{Future, HostFacts, Server};
 use crate::settings::Reported;
 
 /// State of the net below the batch in progress.
@@ -47,6 +48,9 @@ const REFUSALS_BY_TEXT: [SqlState; 4] = [
     SqlState::INTERNAL_ERROR,
 ];
 
+/// Last words of a server whose host shuts down, on a primary too.
+const SHUTDOWNS: [SqlState; 2] = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN];
+
 /// Errors of a moment: recovery conflicts, and objects that the standby may not have replayed yet.
 const REFUSALS_OF_A_MOMENT: [SqlState; 7] = [
     SqlState::T_R_SERIALIZATION_FAILURE,
@@ -76,6 +80,12 @@ impl Server {
             true => HostFacts::HiddenOnStandby,
             false => HostFacts::Hidden,
         };
+    }
+
+    /// Takes the body of a primary's last message, if the net has hidden it. Whoever does not run the batch again passes it
+    /// on.
+    pub fn take_hidden_words(&mut self) -> Option<Box<[u8]>> {
+        self.hidden_words.take()
     }
 
     /// True if none of the reply to the batch over an armed net has gone to the client.
@@ -114,21 +124,45 @@ impl Work<'_, '_> {
         (self.server.net != Net::Off).then(|| Arc::clone(&self.client.reported))
     }
 
-    /// Looks at an error over an armed net.
-    pub(super) fn look_for_refusal(&mut self, body: &[u8]) {
+    /// Hides a server's last message from a client that is between two transactions and does not know the server.
+    #[inline]
+    fn hides_last_word(&mut self, body: &[u8]) -> bool {
+        let server = &mut *self.server;
+        let is_between = server.queue.is_empty() && server.is_free() && self.client.is_plain();
+        if !is_between || !failure::is_fatal(body) {
+            return false;
+        }
+        server.future = Future::Dying;
+        server.hidden_words = Some(body.into());
+        self.replied.ends_unheard = true;
+        true
+    }
+
+    /// Looks at an error over an armed net, and at a server's last word. True if the client must not get it.
+    pub(super) fn look_for_refusal(&mut self, body: &[u8]) -> bool {
+        if self.hides_last_word(body) {
+            return true;
+        }
         let is_ours = matches!(
             self.duty(),
             Some((_, Duty::Fence | Duty::Guard | Duty::Learn)) | None
         );
-        if is_ours || self.server.host_facts != HostFacts::HiddenOnStandby {
-            return;
+        if is_ours {
+            return false;
         }
-        if self.server.net == Net::Armed && is_refusal(body) {
+        if self.server.host_facts != HostFacts::HiddenOnStandby {
+            let is_shutdown = failure::is_fatal(body) && has_code(body, &SHUTDOWNS);
+            if self.server.net == Net::Armed && is_shutdown {
+                self.server.hidden_words = Some(body.into());
+                self.server.net = Net::Refused { by_text: false };
+            }
+        } else if self.server.net == Net::Armed && is_refusal(body) {
             let by_text = has_code(body, &REFUSALS_BY_TEXT) && !failure::is_fatal(body);
             self.server.net = Net::Refused { by_text };
         } else {
             self.replied.was_refused_late |= writes(body);
         }
+        false
     }
 
     /// Drops the reply to a refused batch, or ends the net because a reply goes to the client.
@@ -314,6 +348,25 @@ mod tests {
         let word = error("FATAL", "57P01", "terminating connection");
         assert_eq!(hear(&mut client, &mut server, &word).0, b"");
         assert!(server.is_dying() && server.is_over_net());
+    }
+
+    #[test]
+    fn only_a_shutdown_is_hidden_on_a_primary() {
+        for (severity, code, is_hidden) in [
+            ("FATAL", "57P01", true),
+            ("FATAL", "57P02", true),
+            ("FATAL", "57P05", false),
+            ("ERROR", "25006", false),
+            ("ERROR", "40001", false),
+        ] {
+            let (mut client, mut server) = sent(&say().query("select 1"));
+            server.hide_host_facts(false);
+            let word = error(severity, code, "terminating connection");
+            let heard = hear(&mut client, &mut server, &word).0;
+            assert_eq!(heard.is_empty(), is_hidden, "{code}");
+            assert_eq!(server.is_over_net(), is_hidden, "{code}");
+            assert_eq!(server.take_hidden_words().is_some(), is_hidden, "{code}");
+        }
     }
 
     #[test]

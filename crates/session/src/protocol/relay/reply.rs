@@ -48,6 +48,8 @@ pub struct Replied {
     pub is_refused: bool,
     /// True if the standby will refuse the batch's text again.
     pub is_refused_by_text: bool,
+    /// True if the server's last word, behind the end of a transaction, was hidden ([`Server::take_hidden_words`]).
+    pub ends_unheard: bool,
     /// True if a standby has refused a write after a part of the reply had gone to the client.
     pub was_refused_late: bool,
 }
@@ -79,8 +81,7 @@ pub enum ServerFault {
 /// Passes replies of a server on to the client, as far as they are complete.
 ///
 /// # Errors
-/// Fails if the server's messages cannot be attributed; the server then never becomes free again. Bytes written to
-/// `to_client` by then are valid.
+/// Fails if the server's messages cannot be attributed; it never becomes free again. Bytes in `to_client` are valid.
 pub fn replies(
     client: &mut Client,
     server: &mut Server,
@@ -515,11 +516,11 @@ impl Work<'_, '_> {
         if status == TransactionStatus::Idle {
             self.transaction_over();
         }
-        if self.server.queue.is_empty() {
-            self.server.may_commit = false;
-            if let Some(subscriptions) = &mut self.client.subscriptions {
-                subscriptions.all_answered();
-            }
+        self.server.may_commit &= !self.server.queue.is_empty();
+        if self.server.queue.is_empty()
+            && let Some(subscriptions) = &mut self.client.subscriptions
+        {
+            subscriptions.all_answered();
         }
         let server = &mut *self.server;
         if duty == Duty::Forward {
@@ -654,10 +655,10 @@ impl Work<'_, '_> {
     }
 
     fn error(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
-        self.look_for_refusal(body);
-        if !self.server.question.is_nothing() {
-            self.server.question.widen();
+        if self.look_for_refusal(body) {
+            return Ok(Verdict::Drop);
         }
+        self.server.question.widen();
         let inserted = self.server.queue.inserted();
         let moved = inserted.and_then(|inserted| inserted.repositioned(tag::ERROR_RESPONSE, body));
         self.server.queue.fail_inserted();
