@@ -1,0 +1,344 @@
+//! Three hosts under Patroni with an etcd, and the faults that a failover begins with.
+//!
+//! Nodes have numbers, which stay with their data directories whatever role a node takes. A node is its Patroni agent and
+//! the PostgreSQL server that the agent starts. Methods wait for events, up to [`LIMIT`]; none sleeps for a fixed time.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::ensure;
+
+use crate::TempDir;
+use crate::child::Guarded;
+use crate::child::Runner;
+use crate::cluster::LIMIT;
+use crate::tools;
+use crate::wait_until;
+
+mod node;
+mod orphans;
+mod rest;
+mod yaml;
+
+pub use node::Node;
+
+/// Number of nodes.
+pub const NODES: usize = 3;
+
+/// Pause between two looks at the nodes: each look opens several connections, which must not disturb a measurement.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Replication from the leader to the other nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replication {
+    /// A commit waits for no other node. A failover may lose acknowledged commits.
+    Asynchronous,
+    /// A commit waits for one other node, which Patroni chooses (`synchronous_mode`). Only that node may become leader.
+    Synchronous,
+}
+
+/// A running etcd and three nodes; dropping it ends all of their processes and removes their files.
+#[derive(Debug)]
+pub struct Patroni {
+    // Dropped in this order: an agent without an etcd takes longer to stop, and all files are in the directory.
+    nodes: Vec<Node>,
+    _etcd: Guarded,
+    _directory: TempDir,
+    replication: Replication,
+}
+
+impl Patroni {
+    /// Starts everything, and returns when there is a leader that two others replicate from.
+    ///
+    /// # Errors
+    /// When Patroni, etcd or PostgreSQL is not installed, or a node does not start in time.
+    pub fn start(replication: Replication) -> Result<Self> {
+        orphans::adopt()?;
+        let directory = TempDir::new()?;
+        if tools::is_root() {
+            let mut chown = std::process::Command::new("chown");
+            tools::run(chown.arg("postgres:").arg(directory.path()))
+                .context("user postgres is missing: apt-get install postgresql-15")?;
+        }
+        let (etcd, etcd_port) = start_etcd(&directory)?;
+        let nodes = (0..NODES).map(|number| Node::new(number, &directory, etcd_port, replication));
+        let mut patroni = Self {
+            nodes: nodes.collect::<Result<_>>()?,
+            _etcd: etcd,
+            _directory: directory,
+            replication,
+        };
+        // The first one initialises the cluster; the others copy it.
+        patroni.start_agent(0)?;
+        patroni.wait_leader()?;
+        for number in 1..NODES {
+            patroni.start_agent(number)?;
+        }
+        patroni.wait_whole()?;
+        Ok(patroni)
+    }
+
+    /// Returns a node by its number.
+    ///
+    /// # Panics
+    /// When there is no node of this number.
+    #[must_use]
+    pub fn node(&self, number: usize) -> &Node {
+        self.nodes
+            .get(number)
+            .expect("the caller names a node of this cluster")
+    }
+
+    /// TCP ports of the PostgreSQL servers on 127.0.0.1, by the numbers of their nodes.
+    #[must_use]
+    pub fn ports(&self) -> Vec<u16> {
+        self.nodes.iter().map(Node::port).collect()
+    }
+
+    /// Returns the node that is the leader by its agent's word and takes writes.
+    ///
+    /// # Errors
+    /// When there is none at the moment.
+    pub fn leader(&self) -> Result<usize> {
+        let leader = self.nodes.iter().position(Node::is_leader);
+        leader.with_context(|| format!("no leader\n{}", self.states()))
+    }
+
+    /// Waits until there is a leader, and returns it.
+    ///
+    /// # Errors
+    /// When there is none in time.
+    pub fn wait_leader(&self) -> Result<usize> {
+        self.wait("a leader", || Ok(self.leader().is_ok()))?;
+        self.leader()
+    }
+
+    /// Waits until a node other than this is the leader, and returns it.
+    ///
+    /// # Errors
+    /// When there is none in time.
+    pub fn wait_leader_beside(&self, former: usize) -> Result<usize> {
+        let others = || {
+            let mut others = self.nodes.iter().enumerate();
+            let found = others.find(|(number, node)| *number != former && node.is_leader());
+            found.map(|(number, _)| number)
+        };
+        self.wait("a leader beside the former one", || Ok(others().is_some()))?;
+        others().context("the new leader has gone")
+    }
+
+    /// Waits until there is a leader, all other nodes stream from it and, with synchronous replication, commits wait for
+    /// one of them.
+    ///
+    /// # Errors
+    /// When this does not happen in time.
+    pub fn wait_whole(&self) -> Result<()> {
+        self.wait("a leader that two others stream from", || {
+            Ok(self.is_whole())
+        })
+    }
+
+    /// Waits until a node streams from the leader.
+    ///
+    /// # Errors
+    /// When it does not do so in time.
+    pub fn wait_streaming(&self, number: usize) -> Result<()> {
+        self.wait("a stream from the leader", || {
+            let leader = self.leader().map(|leader| self.node(leader).port());
+            Ok(leader.is_ok_and(|port| self.node(number).streams_from(port)))
+        })
+    }
+
+    /// Returns a node that may become leader now: with synchronous replication only the one that commits wait for.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn candidate(&self) -> Result<usize> {
+        let path = match self.replication {
+            Replication::Asynchronous => "/replica",
+            Replication::Synchronous => "/sync",
+        };
+        let candidate = self.nodes.iter().position(|node| node.answers_ok(path));
+        candidate.with_context(|| format!("no node may become leader\n{}", self.states()))
+    }
+
+    /// Makes a node the leader, as `patronictl switchover` does, and returns when it is.
+    ///
+    /// # Errors
+    /// When Patroni refuses, or the node does not become leader in time.
+    pub fn switchover(&self, to: usize) -> Result<()> {
+        let leader = self.leader()?;
+        let body = format!(
+            "{{\"leader\": \"{}\", \"candidate\": \"{}\"}}",
+            self.node(leader).name(),
+            self.node(to).name()
+        );
+        self.node(leader).post("/switchover", &body)?;
+        let now = self.wait_leader_beside(leader)?;
+        ensure!(now == to, "node {now} became leader instead of {to}");
+        Ok(())
+    }
+
+    /// Restarts the PostgreSQL server of a node, as `patronictl restart` does: with a fast shutdown.
+    ///
+    /// # Errors
+    /// When Patroni refuses, or the server does not come back in time.
+    pub fn restart(&self, number: usize) -> Result<()> {
+        self.node(number).post("/restart", "{}").map(drop)
+    }
+
+    /// Sends SIGQUIT to the postmaster of a node: an immediate shutdown. Its agent starts it again. Returns when no
+    /// process of the old server is left.
+    ///
+    /// # Errors
+    /// When the server does not run, or does not end in time.
+    pub fn quit_postmaster(&self, number: usize) -> Result<()> {
+        self.node(number).end_postmaster("QUIT")
+    }
+
+    /// Kills the postmaster of a node, whose agent lives on and starts it again. Returns when no process of the old
+    /// server is left.
+    ///
+    /// # Errors
+    /// When the server does not run, or does not end in time.
+    pub fn kill_postmaster(&self, number: usize) -> Result<()> {
+        self.node(number).end_postmaster("KILL")
+    }
+
+    /// Kills the agent of a node, then its postmaster: as much of the death of a machine as one machine can show.
+    /// Returns when no process of the server is left.
+    ///
+    /// # Errors
+    /// When one of them does not run, or does not end in time.
+    pub fn kill_host(&mut self, number: usize) -> Result<()> {
+        self.node_mut(number).kill_agent()?;
+        self.kill_postmaster(number)
+    }
+
+    /// Stops the agent of a node in the regular way, and with it the server.
+    ///
+    /// # Errors
+    /// When they do not end in time.
+    pub fn stop_host(&mut self, number: usize) -> Result<()> {
+        self.node_mut(number).stop_agent()
+    }
+
+    /// Starts the agent of a node, which starts the server.
+    ///
+    /// # Errors
+    /// When the agent runs already or cannot be started.
+    pub fn start_agent(&mut self, number: usize) -> Result<()> {
+        self.node_mut(number).start_agent()
+    }
+
+    /// Stops the agent of a node with SIGSTOP. Its server runs on.
+    ///
+    /// # Errors
+    /// When the agent does not run.
+    pub fn freeze_agent(&mut self, number: usize) -> Result<()> {
+        self.node_mut(number).freeze_agent()
+    }
+
+    /// Stops all processes of the server of a node with SIGSTOP: connections stay open, and nothing answers.
+    ///
+    /// # Errors
+    /// When the server does not run.
+    pub fn freeze_server(&mut self, number: usize) -> Result<()> {
+        self.node_mut(number).freeze_server()
+    }
+
+    /// Lets the stopped processes of a node go on.
+    ///
+    /// # Errors
+    /// When one of them has ended.
+    pub fn thaw(&mut self, number: usize) -> Result<()> {
+        self.node_mut(number).thaw()
+    }
+
+    /// Version of Patroni, as `3.0.2`.
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    pub fn version() -> Result<String> {
+        let mut patroni = std::process::Command::new(tools::require("patroni", "patroni")?);
+        let said = tools::run(patroni.arg("--version"))?;
+        Ok(said.trim().replace("patroni ", ""))
+    }
+
+    /// Returns a line for each node, for the errors of those who wait in vain.
+    #[must_use]
+    pub fn states(&self) -> String {
+        let states = self.nodes.iter().map(|node| node.state() + "\n");
+        states.collect()
+    }
+
+    fn is_whole(&self) -> bool {
+        let Ok(leader) = self.leader() else {
+            return false;
+        };
+        let port = self.node(leader).port();
+        let mut others = self.nodes.iter().filter(|node| node.port() != port);
+        let is_synchronous = self.replication == Replication::Asynchronous
+            || self.nodes.iter().any(|node| node.answers_ok("/sync"));
+        others.all(|node| node.streams_from(port) && node.answers_ok("/replica")) && is_synchronous
+    }
+
+    fn wait(&self, event: &str, mut has_come: impl FnMut() -> Result<bool>) -> Result<()> {
+        let waited = wait_until(event, LIMIT, || {
+            let come = has_come()?;
+            if !come {
+                thread::park_timeout(LOOK);
+            }
+            Ok(come)
+        });
+        waited.with_context(|| self.states())
+    }
+
+    fn node_mut(&mut self, number: usize) -> &mut Node {
+        self.nodes
+            .get_mut(number)
+            .expect("the caller names a node of this cluster")
+    }
+}
+
+/// Starts an etcd of one member, and returns it with its port when it is healthy.
+fn start_etcd(directory: &TempDir) -> Result<(Guarded, u16)> {
+    let program = tools::require("etcd", "etcd-server")?;
+    let (port, peers) = (tools::free_port()?, tools::free_port()?);
+    let data = directory.path().join("etcd");
+    let (clients_url, peers_url) = (
+        format!("http://127.0.0.1:{port}"),
+        format!("http://127.0.0.1:{peers}"),
+    );
+    let cluster = format!("default={peers_url}");
+    let command = [
+        &*program.to_string_lossy(),
+        "--data-dir",
+        &*data.to_string_lossy(),
+        "--listen-client-urls",
+        &clients_url,
+        "--advertise-client-urls",
+        &clients_url,
+        "--listen-peer-urls",
+        &peers_url,
+        "--initial-advertise-peer-urls",
+        &peers_url,
+        "--initial-cluster",
+        &cluster,
+        // The disk of a test machine is slow at times, and a lost election of the only member is no subject here.
+        "--heartbeat-interval",
+        "500",
+        "--election-timeout",
+        "5000",
+    ];
+    let log = directory.path().join("etcd.log");
+    let mut etcd = Guarded::start(Runner::Postgres, "TERM", &command, &[], &log)?;
+    let ready = wait_until("a healthy etcd", LIMIT, || {
+        etcd.check_running()?;
+        Ok(rest::is_ok(port, "/health"))
+    });
+    ready.with_context(|| etcd.log())?;
+    Ok((etcd, port))
+}

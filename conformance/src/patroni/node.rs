@@ -1,0 +1,285 @@
+//! A node: its Patroni agent, the PostgreSQL server that the agent starts, and direct questions to both.
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::ensure;
+
+use super::Replication;
+use super::rest;
+use super::yaml;
+use crate::Raw;
+use crate::TempDir;
+use crate::child::Guarded;
+use crate::child::Runner;
+use crate::cluster::LIMIT;
+use crate::tools;
+use crate::wait_until;
+
+/// Time limit of a direct question: a frozen server accepts connections and does not answer.
+const QUESTION: Duration = Duration::from_secs(2);
+
+/// A node, which runs or is stopped.
+#[derive(Debug)]
+pub struct Node {
+    name: String,
+    postgres_port: u16,
+    rest_port: u16,
+    /// Directory of the cluster.
+    directory: PathBuf,
+    data: PathBuf,
+    config: PathBuf,
+    agent: Option<Guarded>,
+    /// Number of starts of the agent so far; each has a log of its own.
+    starts: usize,
+    /// Processes that are stopped by a signal.
+    frozen: Vec<u32>,
+}
+
+impl Node {
+    pub(super) fn new(
+        number: usize,
+        directory: &TempDir,
+        etcd_port: u16,
+        replication: Replication,
+    ) -> Result<Self> {
+        let name = format!("n{number}");
+        let data = directory.path().join(&name);
+        let (postgres_port, rest_port) = (tools::free_port()?, tools::free_port()?);
+        let text = yaml::text(&yaml::Facts {
+            name: &name,
+            postgres_port,
+            rest_port,
+            etcd_port,
+            replication,
+            data: &data,
+            bin: &tools::postgres_bin_dir()?,
+            directory: directory.path(),
+        });
+        Ok(Self {
+            config: directory.write(&format!("{name}.yml"), &text)?,
+            name,
+            postgres_port,
+            rest_port,
+            directory: directory.path().to_owned(),
+            data,
+            agent: None,
+            starts: 0,
+            frozen: Vec::new(),
+        })
+    }
+
+    /// Patroni's name of the node.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// TCP port of the PostgreSQL server on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.postgres_port
+    }
+
+    /// TCP port of the agent's REST interface on 127.0.0.1.
+    #[must_use]
+    pub fn rest_port(&self) -> u16 {
+        self.rest_port
+    }
+
+    /// True if the agent's REST interface answers a path with status 200.
+    #[must_use]
+    pub fn answers_ok(&self, path: &str) -> bool {
+        self.agent.is_some() && rest::is_ok(self.rest_port, path)
+    }
+
+    /// True if the agent holds the leader's key and the server takes writes.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.answers_ok("/primary") && self.says("SELECT pg_is_in_recovery()", "f")
+    }
+
+    /// True if the server receives WAL from the server at this port.
+    #[must_use]
+    pub fn streams_from(&self, port: u16) -> bool {
+        let sql = format!(
+            "SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming' AND sender_port = {port}"
+        );
+        self.says(&sql, "1")
+    }
+
+    /// Returns the first column of the first row of a query.
+    ///
+    /// # Errors
+    /// When the login or the query is refused, or the server does not answer in time.
+    pub fn query_one(&self, sql: &str) -> Result<String> {
+        let mut raw = self.connect(QUESTION)?;
+        let value = raw.query_one(sql)?;
+        raw.terminate();
+        Ok(value)
+    }
+
+    /// Logs in to database `postgres`, and waits at most this time for each answer.
+    ///
+    /// # Errors
+    /// When the login is refused, or the server does not answer in time.
+    pub fn connect(&self, patience: Duration) -> Result<Raw> {
+        let mut raw = Raw::tcp(self.postgres_port, patience)?;
+        raw.login(&[("user", "postgres"), ("database", "postgres")])?;
+        Ok(raw)
+    }
+
+    /// Returns all that the agent and the server have logged.
+    #[must_use]
+    pub fn log(&self) -> String {
+        let files = (1..=self.starts).map(|start| self.log_file(start));
+        let texts = files.map(|file| fs::read(file).unwrap_or_default());
+        texts
+            .map(|text| String::from_utf8_lossy(&text).into_owned())
+            .collect()
+    }
+
+    /// Process of the running server, by its `postmaster.pid`.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn postmaster(&self) -> Result<u32> {
+        let file = fs::read_to_string(self.data.join("postmaster.pid"))?;
+        let pid: u32 = file.lines().next().context("no pid")?.trim().parse()?;
+        ensure!(
+            works_in(pid, &self.data),
+            "process {pid} is not of {}",
+            self.name
+        );
+        Ok(pid)
+    }
+
+    pub(super) fn post(&self, path: &str, body: &str) -> Result<String> {
+        rest::post(self.rest_port, path, body)
+    }
+
+    pub(super) fn start_agent(&mut self) -> Result<()> {
+        ensure!(
+            self.agent.is_none(),
+            "the agent of {} runs already",
+            self.name
+        );
+        self.starts += 1;
+        let program = tools::require("patroni", "patroni")?;
+        let command = [&*program.to_string_lossy(), &*self.config.to_string_lossy()];
+        let home = (
+            "HOME".to_owned(),
+            self.directory.to_string_lossy().into_owned(),
+        );
+        let log = self.log_file(self.starts);
+        // SIGTERM: the agent stops its server before it ends.
+        let agent = Guarded::start(Runner::Postgres, "TERM", &command, &[home], &log)?;
+        self.agent = Some(agent);
+        Ok(())
+    }
+
+    pub(super) fn stop_agent(&mut self) -> Result<()> {
+        let mut agent = self.agent.take().context("the agent does not run")?;
+        agent.stop("TERM", LIMIT)
+    }
+
+    pub(super) fn kill_agent(&mut self) -> Result<()> {
+        let mut agent = self.agent.take().context("the agent does not run")?;
+        agent.stop("KILL", LIMIT)
+    }
+
+    pub(super) fn end_postmaster(&self, signal: &str) -> Result<()> {
+        let pid = self.postmaster()?;
+        let old = self.processes()?;
+        send(signal, pid)?;
+        // PostgreSQL does not start while a process of the old postmaster has its shared memory.
+        wait_until("the end of the server's processes", LIMIT, || {
+            Ok(!old.iter().any(|pid| works_in(*pid, &self.data)))
+        })
+    }
+
+    pub(super) fn freeze_agent(&mut self) -> Result<()> {
+        let agent = self.agent.as_ref().context("the agent does not run")?;
+        self.frozen.push(agent.pid());
+        agent.signal("STOP")
+    }
+
+    pub(super) fn freeze_server(&mut self) -> Result<()> {
+        // The postmaster first: it starts no process meanwhile.
+        let postmaster = self.postmaster()?;
+        self.frozen.push(postmaster);
+        send("STOP", postmaster)?;
+        for pid in self.processes()? {
+            if pid != postmaster {
+                self.frozen.push(pid);
+                send("STOP", pid)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn thaw(&mut self) -> Result<()> {
+        let frozen = self.frozen.drain(..);
+        frozen.rev().try_for_each(|pid| send("CONT", pid))
+    }
+
+    /// Role and state as the agent and the server say them.
+    pub(super) fn state(&self) -> String {
+        let agent = match (&self.agent, rest::get(self.rest_port, "/patroni")) {
+            (None, _) => "no agent".to_owned(),
+            (_, Ok((status, body))) => format!("{status} {body}"),
+            (_, Err(error)) => format!("{error:#}"),
+        };
+        let sql = "SELECT CASE WHEN pg_is_in_recovery() THEN 'standby' ELSE 'primary' END";
+        let server = self
+            .query_one(sql)
+            .unwrap_or_else(|error| format!("{error:#}"));
+        format!(
+            "{} (port {}): server {server}; agent {agent}",
+            self.name, self.postgres_port
+        )
+    }
+
+    fn says(&self, sql: &str, value: &str) -> bool {
+        self.query_one(sql).is_ok_and(|said| said == value)
+    }
+
+    /// Processes of the server: those that work in its data directory.
+    fn processes(&self) -> Result<Vec<u32>> {
+        let entries = fs::read_dir("/proc")?.flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        Ok(pids.filter(|pid| works_in(*pid, &self.data)).collect())
+    }
+
+    fn log_file(&self, start: usize) -> PathBuf {
+        self.directory.join(format!("{}-{start}.log", self.name))
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        drop(self.thaw());
+        // Killed and not stopped: an agent that stops its server in the regular way takes seconds.
+        if let Some(mut agent) = self.agent.take() {
+            drop(agent.stop("KILL", LIMIT));
+        }
+        if self.postmaster().is_ok() {
+            drop(self.end_postmaster("QUIT"));
+        }
+    }
+}
+
+/// True if a process works in a directory. PostgreSQL's do so in their data directory.
+fn works_in(pid: u32, directory: &Path) -> bool {
+    fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|place| place == directory)
+}
+
+fn send(signal: &str, pid: u32) -> Result<()> {
+    tools::run(Command::new("kill").args(["-s", signal, &pid.to_string()]))?;
+    Ok(())
+}
