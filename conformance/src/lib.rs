@@ -13,6 +13,7 @@ pub mod answer;
 pub mod child;
 pub mod clock;
 pub mod cluster;
+pub mod drill;
 pub mod drivers;
 pub mod faulty;
 pub mod frontend;

@@ -9,6 +9,7 @@ mod ci;
 mod cost;
 mod demo;
 mod docs;
+mod drill;
 mod mutants;
 mod sim;
 mod sqlstate;
@@ -44,6 +45,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Break a real Patroni cluster under load, and check what clients lose by it
+    Drill(drill::Flags),
     /// Put known faults into a copy of the tree, and check that the tests find each
     Mutants(mutants::Flags),
     /// Run the seeded simulator: workers between clients and servers, with faults
@@ -75,6 +78,7 @@ fn run(task: Task) -> Result<()> {
         Task::Demo(flags) => demo::run(&flags),
         Task::Docs { check: true } => docs::check(),
         Task::Docs { check: false } => docs::write(),
+        Task::Drill(flags) => drill::run(&flags),
         Task::Mutants(flags) => mutants::run(&flags),
         Task::Sim(flags) => sim::run(&flags),
         Task::Sqlstate { errcodes } => sqlstate::write(&errcodes),

@@ -1,0 +1,126 @@
+//! Runs drills against a Patroni cluster; `cargo xtask drill` calls it. Ends with an error if a guarantee was broken.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "its output is its purpose"
+)]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::bail;
+use clap::Parser;
+use weir_conformance::drill::DRILLS;
+use weir_conformance::drill::Drill;
+use weir_conformance::drill::Options;
+use weir_conformance::drill::Outcome;
+use weir_conformance::drill::report;
+use weir_conformance::drill::run;
+use weir_conformance::tools::tail;
+
+/// Break a real Patroni cluster under load, and check what clients lose by it
+#[derive(Parser)]
+#[command(name = "cargo xtask drill", bin_name = "cargo xtask drill")]
+struct Flags {
+    /// Drills to run; all of them if none is named
+    names: Vec<String>,
+    /// Print the drills and run none
+    #[arg(long)]
+    list: bool,
+    /// Number of times that each event happens
+    #[arg(long, default_value_t = 1)]
+    rounds: u32,
+    /// Seconds of load before the first event, after each event, and while hosts are kept down
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Clients; one of five only reads
+    #[arg(long, default_value_t = 20)]
+    clients: u32,
+    /// Seed of the clients' choices
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write a page in Markdown to this file
+    #[arg(long)]
+    report: Option<PathBuf>,
+    /// Show Weir's log after each drill that fails
+    #[arg(long)]
+    log: bool,
+}
+
+fn main() -> ExitCode {
+    match drill(&Flags::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn drill(flags: &Flags) -> Result<()> {
+    let chosen = choose(&flags.names)?;
+    if flags.list {
+        for drill in chosen {
+            println!("{:20} {}", drill.name, drill.about);
+        }
+        return Ok(());
+    }
+    let options = Options {
+        rounds: flags.rounds,
+        time: Duration::from_secs(flags.seconds),
+        clients: flags.clients,
+        seed: flags.seed,
+    };
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut not_run = Vec::new();
+    for drill in chosen {
+        match run(drill, &options) {
+            Ok(outcome) => {
+                println!("{outcome}");
+                if flags.log && !outcome.passed() {
+                    println!("{}", tail(outcome.log(), 100));
+                }
+                outcomes.push(outcome);
+            }
+            Err(error) => {
+                println!("{}: could not be carried out: {error:#}\n", drill.name);
+                not_run.push(drill.name);
+            }
+        }
+    }
+    if let Some(file) = &flags.report {
+        fs::write(file, report(&outcomes)?).with_context(|| file.display().to_string())?;
+    }
+    let failed = outcomes.iter().filter(|outcome| !outcome.passed()).count();
+    println!(
+        "{} of {} drills passed",
+        outcomes.len() - failed,
+        outcomes.len() + not_run.len()
+    );
+    if failed + not_run.len() > 0 {
+        bail!(
+            "{failed} drills failed, {} could not be carried out",
+            not_run.len()
+        );
+    }
+    Ok(())
+}
+
+fn choose(names: &[String]) -> Result<Vec<&'static Drill>> {
+    if names.is_empty() {
+        return Ok(DRILLS.iter().collect());
+    }
+    let find = |name: &String| {
+        let found = DRILLS.iter().find(|drill| drill.name == name);
+        found.with_context(|| {
+            let known: Vec<_> = DRILLS.iter().map(|drill| drill.name).collect();
+            format!("no drill {name}; there are {}", known.join(", "))
+        })
+    };
+    names.iter().map(find).collect()
+}

@@ -1,0 +1,199 @@
+//! Drills: a fault of a real Patroni cluster under load, and a ledger that shows what clients lost by it.
+//!
+//! A drill fails when Weir breaks its guarantee; it never forgives. `cargo xtask drill` runs them.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::Context;
+use anyhow::Result;
+
+use crate::Config;
+use crate::Patroni;
+use crate::Weir;
+use crate::clock::now;
+use crate::cluster::LIMIT;
+use crate::patroni::Replication;
+use crate::wait_until;
+
+mod catalogue;
+mod client;
+mod ledger;
+mod load;
+mod outcome;
+mod report;
+
+pub use catalogue::DRILLS;
+pub use outcome::Outcome;
+pub use report::report;
+
+use load::Load;
+use load::Pulse;
+
+/// Hosts that a drill disturbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disturbs {
+    /// The primary: what is in flight there may fail.
+    Primary,
+    /// Replicas only: nothing but a transaction on such a replica may fail.
+    Replicas,
+}
+
+/// A fault and the guarantee that holds in spite of it.
+#[derive(Debug)]
+pub struct Drill {
+    /// Name for the command line.
+    pub name: &'static str,
+    /// Event, in a sentence.
+    pub about: &'static str,
+    /// Replication of the cluster.
+    pub replication: Replication,
+    /// Hosts that the event disturbs.
+    pub disturbs: Disturbs,
+    /// Makes the event, and returns when the fault is over or as much as is needed for [`Patroni::wait_whole`].
+    event: fn(&mut Stage<'_>) -> Result<()>,
+}
+
+/// Parameters of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Number of times that the event happens.
+    pub rounds: u32,
+    /// Time of load before the first event, after each event, and while a drill keeps hosts down.
+    pub time: Duration,
+    /// Number of clients; one of five only reads.
+    pub clients: u32,
+    /// Seed of the clients' choices.
+    pub seed: u64,
+}
+
+/// Cluster and load, as the event sees them.
+#[derive(Debug)]
+struct Stage<'a> {
+    patroni: &'a mut Patroni,
+    time: Duration,
+}
+
+impl Stage<'_> {
+    /// Lets the load go on for its time.
+    fn dwell(&self) {
+        dwell(self.time);
+    }
+}
+
+/// Time from an event to the end of the load after it.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    begin: Instant,
+    end: Instant,
+}
+
+/// Runs a drill.
+///
+/// # Errors
+/// When the drill cannot be carried out. A broken guarantee is no error, but a part of the outcome.
+pub fn run(drill: &'static Drill, options: &Options) -> Result<Outcome> {
+    let mut patroni = Patroni::start(drill.replication)?;
+    let leader = patroni.node(patroni.leader()?).connect(LIMIT)?;
+    create_tables(leader)?;
+    let mut weir = Weir::start(&config(&patroni))?;
+    wait_watched(&weir)?;
+
+    let pulse = Pulse::start(&patroni.ports());
+    let load = Load::start(weir.port(), options.clients, options.seed);
+    let begin = load.begin;
+    let ran = run_events(drill, options, &mut patroni, &load);
+    let end = now();
+    let record = load.stop()?;
+    let own = pulse.stop()?;
+    let windows = ran.with_context(|| {
+        let log = crate::tools::tail(&weir.log(), 40);
+        format!("{record:?}\n{}\n{log}", patroni.states())
+    })?;
+    let mut primary = patroni.node(patroni.wait_leader()?).connect(LIMIT)?;
+    let audit = ledger::audit(&record, &mut primary)?;
+    Ok(Outcome::new(outcome::Facts {
+        drill,
+        options: *options,
+        time: end - begin,
+        begin,
+        windows,
+        record,
+        own,
+        audit,
+        health: weir.check_healthy().map_err(|error| format!("{error:#}")),
+        log: weir.log(),
+    }))
+}
+
+/// Lets the events happen under load, and returns their windows.
+fn run_events(
+    drill: &Drill,
+    options: &Options,
+    patroni: &mut Patroni,
+    load: &Load,
+) -> Result<Vec<Window>> {
+    load.wait_successes(1)?;
+    dwell(options.time);
+    let mut windows = Vec::new();
+    for round in 1..=options.rounds {
+        let begin = now();
+        let mut stage = Stage {
+            patroni,
+            time: options.time,
+        };
+        (drill.event)(&mut stage).with_context(|| format!("event {round}"))?;
+        patroni.wait_whole()?;
+        dwell(options.time);
+        let end = now();
+        windows.push(Window { begin, end });
+    }
+    Ok(windows)
+}
+
+/// Weir's configuration: all hosts of the cluster in one entry, and its defaults else.
+fn config(patroni: &Patroni) -> Config {
+    let ports = patroni.ports();
+    let mut hosts = ports.iter().map(|port| format!("127.0.0.1:{port}"));
+    let first = hosts.next().unwrap_or_default();
+    let others: Vec<String> = hosts.collect();
+    let (host, port) = first.split_once(':').unwrap_or_default();
+    let entry = format!(
+        "shop = host={host} port={port} dbname=postgres replicas={} read_write_split=auto watch_user=postgres",
+        others.join(",")
+    );
+    Config::new()
+        .database(&entry)
+        .set("role_check_delay", "1")
+        .set("catalogue_refresh", "15")
+}
+
+fn create_tables(mut leader: crate::Raw) -> Result<()> {
+    leader.query(ledger::TABLE)?;
+    leader.query(Pulse::TABLE)?;
+    leader.terminate();
+    Ok(())
+}
+
+/// Waits until Weir writes to one host and reads from the others.
+fn wait_watched(weir: &Weir) -> Result<()> {
+    let mut console = weir.connect("pgbouncer")?;
+    let watched = wait_until("reads on all replicas", LIMIT, || {
+        let hosts = console.query_named("SHOW HOSTS")?;
+        let count = |column: &str| {
+            let values = hosts.iter().filter_map(|host| host.get(column));
+            values.filter(|value| *value == "yes").count()
+        };
+        Ok(count("writes") == 1 && count("reads") + 1 >= hosts.len())
+    });
+    console.terminate();
+    watched.with_context(|| weir.log())
+}
+
+/// Lets the load go on for a time: the measurement itself, not a wait for something.
+fn dwell(time: Duration) {
+    let end = now() + time;
+    while now() < end {
+        std::thread::park_timeout(end - now());
+    }
+}

@@ -1,0 +1,271 @@
+//! Outcome of a drill: its figures, and the parts of the guarantee that were broken.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+use std::time::Instant;
+
+use super::Disturbs;
+use super::Drill;
+use super::Options;
+use super::Window;
+use super::ledger::Audit;
+use super::ledger::Fate;
+use super::ledger::Place;
+use super::ledger::Record;
+
+/// Longest time that Weir may add to the cluster's own gap.
+const ADDED_MAX: Duration = Duration::from_millis(200);
+/// Longest gap between two reads of clients that only read.
+const READ_GAP_MAX: Duration = Duration::from_millis(500);
+
+/// Measurements and observations of a run.
+pub(super) struct Facts {
+    pub(super) drill: &'static Drill,
+    pub(super) options: Options,
+    /// Time of the load.
+    pub(super) time: Duration,
+    pub(super) begin: Instant,
+    pub(super) windows: Vec<Window>,
+    pub(super) record: Record,
+    /// Times of direct writes.
+    pub(super) own: Vec<Instant>,
+    pub(super) audit: Audit,
+    /// Error of Weir's process or log.
+    pub(super) health: Result<(), String>,
+    pub(super) log: String,
+}
+
+/// Gaps of one event.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gaps {
+    pub(super) writes: Duration,
+    pub(super) reads: Duration,
+    /// Gap of direct writes to whichever host is the primary.
+    pub(super) own: Duration,
+}
+
+/// Outcome of a drill.
+#[derive(Debug)]
+pub struct Outcome {
+    pub(super) drill: &'static Drill,
+    pub(super) options: Options,
+    pub(super) time: Duration,
+    pub(super) begin: Instant,
+    pub(super) gaps: Vec<Gaps>,
+    pub(super) record: Record,
+    pub(super) audit: Audit,
+    pub(super) broken: Vec<String>,
+    log: String,
+}
+
+impl Outcome {
+    pub(super) fn new(facts: Facts) -> Self {
+        let Facts {
+            mut record,
+            mut own,
+            ..
+        } = facts;
+        for times in [&mut record.writes, &mut record.reads, &mut own] {
+            times.sort_unstable();
+        }
+        let gaps = facts.windows.iter().map(|window| Gaps {
+            writes: longest_gap(&record.writes, *window),
+            reads: longest_gap(&record.reads, *window),
+            own: longest_gap(&own, *window),
+        });
+        let mut outcome = Self {
+            gaps: gaps.collect(),
+            drill: facts.drill,
+            options: facts.options,
+            time: facts.time,
+            begin: facts.begin,
+            record,
+            audit: facts.audit,
+            broken: Vec::new(),
+            log: facts.log,
+        };
+        outcome.judge(facts.health);
+        outcome
+    }
+
+    /// True if the guarantee held.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.broken.is_empty()
+    }
+
+    /// Weir's log.
+    #[must_use]
+    pub fn log(&self) -> &str {
+        &self.log
+    }
+
+    /// Errors outside of transactions, or those inside, by place and code.
+    pub(super) fn errors(&self, inside: bool) -> BTreeMap<(Place, &str), u64> {
+        let errors = self.record.errors.iter();
+        let chosen = errors.filter(|((place, _), _)| is_inside(*place) == inside);
+        let pairs = chosen.map(|((place, code), errors)| ((*place, code.as_str()), errors.count));
+        pairs.collect()
+    }
+
+    fn judge(&mut self, health: Result<(), String>) {
+        let mut broken = Vec::new();
+        broken.extend(health.err());
+        broken.extend(self.broken_gaps());
+        broken.extend(self.broken_errors());
+        broken.extend(self.broken_ledger());
+        self.broken = broken;
+    }
+
+    fn broken_gaps(&self) -> Vec<String> {
+        let mut broken = Vec::new();
+        for (round, gaps) in self.gaps.iter().enumerate() {
+            let round = round + 1;
+            let added = gaps.writes.saturating_sub(gaps.own);
+            if added > ADDED_MAX {
+                broken.push(format!(
+                    "event {round}: no write for {:.2?}, {added:.2?} longer than without Weir",
+                    gaps.writes
+                ));
+            }
+            if gaps.reads > READ_GAP_MAX {
+                broken.push(format!("event {round}: no read for {:.2?}", gaps.reads));
+            }
+        }
+        broken
+    }
+
+    fn broken_errors(&self) -> Vec<String> {
+        let mut broken = Vec::new();
+        let mut permitted = 0;
+        for ((place, code), errors) in &self.record.errors {
+            if is_permitted(self.drill.disturbs, *place, code) {
+                permitted += errors.count;
+            } else {
+                broken.push(format!("{} of {place} failed with {code}", errors.count));
+            }
+        }
+        let events = u64::from(self.options.rounds);
+        let most = u64::from(self.options.clients) * events;
+        if permitted > most {
+            broken.push(format!(
+                "{permitted} requests in flight failed, more than one for each client and event"
+            ));
+        }
+        broken
+    }
+
+    fn broken_ledger(&self) -> Vec<String> {
+        let Audit {
+            lost,
+            doubled,
+            ghosts,
+            foreign,
+            ..
+        } = self.audit;
+        let counts = [
+            (lost, "acknowledged rows are lost"),
+            (doubled, "rows are there twice"),
+            (ghosts, "refused rows are there"),
+            (foreign, "rows are of no client"),
+            (
+                self.record.stale.len(),
+                "reads did not show the session's last row once",
+            ),
+        ];
+        let broken = counts.iter().filter(|(count, _)| *count > 0);
+        broken
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect()
+    }
+
+    /// Number of rows of unknown fate.
+    pub(super) fn unknown(&self) -> usize {
+        self.record.count(Fate::Unknown)
+    }
+}
+
+fn is_inside(place: Place) -> bool {
+    matches!(place, Place::Inside | Place::Commit)
+}
+
+/// True if a request in flight may fail in this way.
+fn is_permitted(disturbs: Disturbs, place: Place, code: &str) -> bool {
+    match (disturbs, place) {
+        (_, Place::Login | Place::Read | Place::Begin) => false,
+        (_, Place::Inside) => matches!(code, "08006" | "40001" | "57P01" | "57P02"),
+        (Disturbs::Replicas, Place::Write | Place::Commit) => false,
+        (Disturbs::Primary, Place::Write) => {
+            matches!(code, "08006" | "08007" | "40003" | "57P01" | "57P02")
+        }
+        (Disturbs::Primary, Place::Commit) => matches!(code, "08007" | "40003"),
+    }
+}
+
+/// Guarantee of a drill, in words: what [`Outcome`] checks.
+#[must_use]
+pub(super) fn guarantee(drill: &Drill) -> String {
+    let in_flight = match drill.disturbs {
+        Disturbs::Primary => {
+            "Of the requests in flight at the primary, at most one for each client and event fails: an autocommitted write \
+             with 08006, 08007, 40003, 57P01 or 57P02, a COMMIT with 08007 or 40003, another statement of a transaction with \
+             08006, 40001, 57P01 or 57P02."
+        }
+        Disturbs::Replicas => {
+            "No write and no COMMIT fails. At most one statement for each client and event fails, inside a READ ONLY \
+             transaction on a replica, with 08006, 40001, 57P01 or 57P02."
+        }
+    };
+    format!(
+        "No login, read or BEGIN fails. {in_flight} Each acknowledged row is there once, no refused row is there, and a session \
+         reads its own commits. Writes pause at most {} ms longer than direct ones, reads at most {} ms.",
+        ADDED_MAX.as_millis(),
+        READ_GAP_MAX.as_millis()
+    )
+}
+
+/// Longest time without an event in a window; `times` are sorted.
+fn longest_gap(times: &[Instant], window: Window) -> Duration {
+    let first = times.partition_point(|time| *time < window.begin);
+    let last = times.partition_point(|time| *time <= window.end);
+    let inside = times.get(first..last).unwrap_or_default();
+    let mut before = window.begin;
+    let mut longest = Duration::ZERO;
+    for time in inside.iter().chain([&window.end]) {
+        longest = longest.max(*time - before);
+        before = *time;
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::now;
+
+    #[test]
+    fn a_gap_may_be_at_the_edge_of_its_window() {
+        let begin = now();
+        let at = |ms: &u64| begin + Duration::from_millis(*ms);
+        let window = Window {
+            begin: at(&100),
+            end: at(&200),
+        };
+        let gap = |times: &[u64]| {
+            let times: Vec<Instant> = times.iter().map(at).collect();
+            longest_gap(&times, window).as_millis()
+        };
+        assert_eq!(gap(&[]), 100);
+        assert_eq!(gap(&[50, 110, 150, 170, 190, 500]), 40);
+        assert_eq!(gap(&[110, 120]), 80);
+        assert_eq!(gap(&[160, 190]), 60);
+    }
+
+    #[test]
+    fn a_commit_of_unknown_outcome_must_not_look_like_one_to_repeat() {
+        assert!(is_permitted(Disturbs::Primary, Place::Commit, "08007"));
+        assert!(!is_permitted(Disturbs::Primary, Place::Commit, "40001"));
+        assert!(!is_permitted(Disturbs::Replicas, Place::Commit, "08007"));
+        assert!(!is_permitted(Disturbs::Primary, Place::Read, "08006"));
+    }
+}

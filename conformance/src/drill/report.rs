@@ -1,0 +1,198 @@
+//! Text of an outcome, and the page of a run.
+
+use std::fmt;
+use std::fmt::Write;
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::outcome::Outcome;
+use super::outcome::guarantee;
+use crate::Patroni;
+use crate::tools;
+use crate::weir_bin;
+
+/// Number of stale reads that are shown.
+const STALE_SHOWN: usize = 3;
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = if self.passed() { "PASS" } else { "FAIL" };
+        writeln!(formatter, "{}: {verdict}", self.drill.name)?;
+        writeln!(formatter, "  event       {}", self.drill.about)?;
+        writeln!(
+            formatter,
+            "  load        {} clients for {:.1} s: {} reads, {} writes and transactions; events: {}",
+            self.options.clients,
+            self.time.as_secs_f64(),
+            self.record.reads.len(),
+            self.record.writes.len(),
+            self.options.rounds
+        )?;
+        for gaps in &self.gaps {
+            writeln!(
+                formatter,
+                "  longest gap writes {:.3} s (direct {:.3} s), reads {:.3} s",
+                gaps.writes.as_secs_f64(),
+                gaps.own.as_secs_f64(),
+                gaps.reads.as_secs_f64()
+            )?;
+        }
+        let longest = self.record.longest.as_secs_f64();
+        writeln!(formatter, "  longest request {longest:.3} s")?;
+        writeln!(
+            formatter,
+            "  errors outside of transactions: {}",
+            self.listed(false)
+        )?;
+        writeln!(
+            formatter,
+            "  errors inside transactions: {}",
+            self.listed(true)
+        )?;
+        writeln!(
+            formatter,
+            "  rows: unknown {} ({} there), lost {}, doubled {}, refused but there {}, foreign {}; stale reads {}",
+            self.unknown(),
+            self.audit.unknown_there,
+            self.audit.lost,
+            self.audit.doubled,
+            self.audit.ghosts,
+            self.audit.foreign,
+            self.record.stale.len()
+        )?;
+        for ((place, code), errors) in &self.record.errors {
+            let at = (errors.first - self.begin).as_secs_f64();
+            writeln!(
+                formatter,
+                "  first {code} of a {place}, at {at:.2} s: {}",
+                errors.text
+            )?;
+        }
+        for stale in self.record.stale.iter().take(STALE_SHOWN) {
+            writeln!(formatter, "  stale read: {stale}")?;
+        }
+        for broken in &self.broken {
+            writeln!(formatter, "  broken: {broken}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Outcome {
+    fn listed(&self, inside: bool) -> String {
+        let errors = self.errors(inside);
+        if errors.is_empty() {
+            return "none".to_owned();
+        }
+        let each = errors
+            .iter()
+            .map(|((place, code), count)| format!("{place} {code} {count}"));
+        each.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Row of the table of a page.
+    fn row(&self) -> String {
+        let worst = self
+            .gaps
+            .iter()
+            .max_by_key(|gaps| gaps.writes.saturating_sub(gaps.own));
+        let seconds = |time: Option<std::time::Duration>| {
+            time.map_or_else(String::new, |time| format!("{:.2}", time.as_secs_f64()))
+        };
+        let reads = self.gaps.iter().map(|gaps| gaps.reads).max();
+        format!(
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} / {} | {} |",
+            self.drill.name,
+            self.options.rounds,
+            seconds(worst.map(|gaps| gaps.writes)),
+            seconds(worst.map(|gaps| gaps.own)),
+            seconds(reads),
+            self.listed(false),
+            self.listed(true),
+            self.unknown(),
+            self.audit.lost,
+            self.audit.doubled,
+            if self.passed() { "PASS" } else { "**FAIL**" }
+        )
+    }
+}
+
+/// Returns the page of a run in Markdown.
+///
+/// # Errors
+/// When a version cannot be asked.
+pub fn report(outcomes: &[Outcome]) -> Result<String> {
+    let mut page = String::new();
+    let date = said("date", &["-u", "+%Y-%m-%d"])?;
+    writeln!(page, "# Drills of {date}\n")?;
+    writeln!(
+        page,
+        "Written by `cargo xtask drill --report`. [What the drills are](README.md).\n"
+    )?;
+    for version in versions()? {
+        writeln!(page, "- {version}")?;
+    }
+    writeln!(
+        page,
+        "\nTimes are seconds. \"Direct\" is the gap of a client that writes to whichever host is the primary, in the event where \
+         Weir added most.\n"
+    )?;
+    writeln!(
+        page,
+        "| drill | events | gap of writes | direct | gap of reads | errors outside of transactions | inside | unknown rows \
+         | lost / doubled | verdict |"
+    )?;
+    writeln!(page, "|---|---|---|---|---|---|---|---|---|---|")?;
+    for outcome in outcomes {
+        writeln!(page, "{}", outcome.row())?;
+    }
+    for outcome in outcomes {
+        writeln!(page, "\n## {}\n", outcome.drill.name)?;
+        writeln!(page, "{}\n", guarantee(outcome.drill))?;
+        writeln!(page, "```text\n{outcome}```")?;
+    }
+    Ok(page)
+}
+
+/// Versions of all programs of a run, and the machine's size.
+fn versions() -> Result<Vec<String>> {
+    let weir = weir_bin()?;
+    let build = if weir.to_string_lossy().contains("release") {
+        "release"
+    } else {
+        "debug"
+    };
+    let weir = said(&weir.to_string_lossy(), &["--version"])?;
+    let root = tools::workspace();
+    let commit = said(
+        "git",
+        &[
+            "-C",
+            &root.to_string_lossy(),
+            "rev-parse",
+            "--short",
+            "HEAD",
+        ],
+    )?;
+    let postgres = tools::postgres_bin_dir()?.join("postgres");
+    let postgres = said(&postgres.to_string_lossy(), &["--version"])?;
+    let etcd = said("etcd", &["--version"])?;
+    let etcd = etcd.lines().next().unwrap_or_default();
+    let cores = std::thread::available_parallelism()?;
+    Ok(vec![
+        format!("{weir}, {build} build, commit {commit}"),
+        postgres,
+        format!(
+            "Patroni {}, ttl 20 s, loop_wait 2 s, retry_timeout 3 s",
+            Patroni::version()?
+        ),
+        etcd.to_owned(),
+        format!("{cores} cores; clients, Weir, etcd and all hosts on one machine"),
+    ])
+}
+
+fn said(program: &str, arguments: &[&str]) -> Result<String> {
+    let text = tools::run(Command::new(program).args(arguments))?;
+    Ok(text.trim().to_owned())
+}
