@@ -1,6 +1,6 @@
 //! Drills: a fault of a real Patroni cluster under load, and a ledger that shows what clients lost by it.
 //!
-//! A drill fails when Weir breaks its guarantee; it never forgives. `cargo xtask drill` runs them.
+//! A drill fails when its guarantee is broken; it never forgives. `cargo xtask drill` runs them.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -8,13 +8,12 @@ use std::time::Instant;
 use anyhow::Context;
 use anyhow::Result;
 
-use crate::Config;
 use crate::Patroni;
-use crate::Weir;
+use crate::Raw;
 use crate::clock::now;
 use crate::cluster::LIMIT;
 use crate::patroni::Replication;
-use crate::wait_until;
+use crate::tools;
 
 mod catalogue;
 mod client;
@@ -22,13 +21,16 @@ mod ledger;
 mod load;
 mod outcome;
 mod report;
+mod subject;
 
 pub use catalogue::DRILLS;
 pub use outcome::Outcome;
 pub use report::report;
+pub use subject::Subject;
 
 use load::Load;
 use load::Pulse;
+use subject::Front;
 
 /// Hosts that a drill disturbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +59,8 @@ pub struct Drill {
 /// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
+    /// Program between the clients and the cluster.
+    pub subject: Subject,
     /// Number of times that the event happens.
     pub rounds: u32,
     /// Time of load before the first event, after each event, and while a drill keeps hosts down.
@@ -96,19 +100,18 @@ pub fn run(drill: &'static Drill, options: &Options) -> Result<Outcome> {
     let mut patroni = Patroni::start(drill.replication)?;
     let leader = patroni.node(patroni.leader()?).connect(LIMIT)?;
     create_tables(leader)?;
-    let mut weir = Weir::start(&config(&patroni))?;
-    wait_watched(&weir)?;
+    let mut front = Front::start(options.subject, &patroni)?;
 
     let pulse = Pulse::start(&patroni.ports());
-    let load = Load::start(weir.port(), options.clients, options.seed);
+    let load = Load::start(front.entrance(), options);
     let begin = load.begin;
     let ran = run_events(drill, options, &mut patroni, &load);
     let end = now();
     let record = load.stop()?;
     let own = pulse.stop()?;
     let windows = ran.with_context(|| {
-        let log = crate::tools::tail(&weir.log(), 40);
-        format!("{record:?}\n{}\n{log}", patroni.states())
+        let log = tools::tail(&front.log(), 40);
+        format!("{:?}\n{}\n{log}", record.errors, patroni.states())
     })?;
     let mut primary = patroni.node(patroni.wait_leader()?).connect(LIMIT)?;
     let audit = ledger::audit(&record, &mut primary)?;
@@ -121,8 +124,8 @@ pub fn run(drill: &'static Drill, options: &Options) -> Result<Outcome> {
         record,
         own,
         audit,
-        health: weir.check_healthy().map_err(|error| format!("{error:#}")),
-        log: weir.log(),
+        health: front.check_healthy().map_err(|error| format!("{error:#}")),
+        log: front.log(),
     }))
 }
 
@@ -151,43 +154,11 @@ fn run_events(
     Ok(windows)
 }
 
-/// Weir's configuration: all hosts of the cluster in one entry, and its defaults else.
-fn config(patroni: &Patroni) -> Config {
-    let ports = patroni.ports();
-    let mut hosts = ports.iter().map(|port| format!("127.0.0.1:{port}"));
-    let first = hosts.next().unwrap_or_default();
-    let others: Vec<String> = hosts.collect();
-    let (host, port) = first.split_once(':').unwrap_or_default();
-    let entry = format!(
-        "shop = host={host} port={port} dbname=postgres replicas={} read_write_split=auto watch_user=postgres",
-        others.join(",")
-    );
-    Config::new()
-        .database(&entry)
-        .set("role_check_delay", "1")
-        .set("catalogue_refresh", "15")
-}
-
-fn create_tables(mut leader: crate::Raw) -> Result<()> {
+fn create_tables(mut leader: Raw) -> Result<()> {
     leader.query(ledger::TABLE)?;
     leader.query(Pulse::TABLE)?;
     leader.terminate();
     Ok(())
-}
-
-/// Waits until Weir writes to one host and reads from the others.
-fn wait_watched(weir: &Weir) -> Result<()> {
-    let mut console = weir.connect("pgbouncer")?;
-    let watched = wait_until("reads on all replicas", LIMIT, || {
-        let hosts = console.query_named("SHOW HOSTS")?;
-        let count = |column: &str| {
-            let values = hosts.iter().filter_map(|host| host.get(column));
-            values.filter(|value| *value == "yes").count()
-        };
-        Ok(count("writes") == 1 && count("reads") + 1 >= hosts.len())
-    });
-    console.terminate();
-    watched.with_context(|| weir.log())
 }
 
 /// Lets the load go on for a time: the measurement itself, not a wait for something.

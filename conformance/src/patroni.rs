@@ -3,6 +3,7 @@
 //! Nodes have numbers, which stay with their data directories whatever role a node takes. A node is its Patroni agent and
 //! the PostgreSQL server that the agent starts. Methods wait for events, up to [`LIMIT`]; none sleeps for a fixed time.
 
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -57,11 +58,7 @@ impl Patroni {
     pub fn start(replication: Replication) -> Result<Self> {
         orphans::adopt()?;
         let directory = TempDir::new()?;
-        if tools::is_root() {
-            let mut chown = std::process::Command::new("chown");
-            tools::run(chown.arg("postgres:").arg(directory.path()))
-                .context("user postgres is missing: apt-get install postgresql-15")?;
-        }
+        give_to_postgres(&directory)?;
         let (etcd, etcd_port) = start_etcd(&directory)?;
         let nodes = (0..NODES).map(|number| Node::new(number, &directory, etcd_port, replication));
         let mut patroni = Self {
@@ -262,7 +259,7 @@ impl Patroni {
     /// # Errors
     /// When it cannot be asked.
     pub fn version() -> Result<String> {
-        let mut patroni = std::process::Command::new(tools::require("patroni", "patroni")?);
+        let mut patroni = Command::new(tools::require("patroni", "patroni")?);
         let said = tools::run(patroni.arg("--version"))?;
         Ok(said.trim().replace("patroni ", ""))
     }
@@ -301,6 +298,15 @@ impl Patroni {
             .get_mut(number)
             .expect("the caller names a node of this cluster")
     }
+}
+
+/// Gives a directory to the user who runs servers.
+pub(crate) fn give_to_postgres(directory: &TempDir) -> Result<()> {
+    if tools::is_root() {
+        tools::run(Command::new("chown").arg("postgres:").arg(directory.path()))
+            .context("user postgres is missing: apt-get install postgresql-15")?;
+    }
+    Ok(())
 }
 
 /// Starts an etcd of one member, and returns it with its port when it is healthy.

@@ -10,6 +10,7 @@ use anyhow::Result;
 use anyhow::ensure;
 use weir_conformance::drill::DRILLS;
 use weir_conformance::drill::Options;
+use weir_conformance::drill::Subject;
 use weir_conformance::drill::run;
 
 #[test]
@@ -17,6 +18,7 @@ fn rt_32_a_switchover_costs_only_what_was_in_flight() -> Result<()> {
     let mut drills = DRILLS.iter();
     let drill = drills.find(|drill| drill.name == "switchover");
     let options = Options {
+        subject: Subject::Weir,
         rounds: 1,
         time: Duration::from_secs(2),
         clients: 20,

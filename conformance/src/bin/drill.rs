@@ -19,6 +19,7 @@ use weir_conformance::drill::DRILLS;
 use weir_conformance::drill::Drill;
 use weir_conformance::drill::Options;
 use weir_conformance::drill::Outcome;
+use weir_conformance::drill::Subject;
 use weir_conformance::drill::report;
 use weir_conformance::drill::run;
 use weir_conformance::tools::tail;
@@ -41,13 +42,16 @@ struct Flags {
     /// Clients; one of five only reads
     #[arg(long, default_value_t = 20)]
     clients: u32,
+    /// Programs between the clients and the cluster; may be given several times
+    #[arg(long, value_enum, default_value = "weir")]
+    subject: Vec<Subject>,
     /// Seed of the clients' choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Write a page in Markdown to this file
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Show Weir's log after each drill that fails
+    /// Show the log of Weir, or of the other program, after each drill that fails
     #[arg(long)]
     log: bool,
 }
@@ -70,45 +74,53 @@ fn drill(flags: &Flags) -> Result<()> {
         }
         return Ok(());
     }
-    let options = Options {
-        rounds: flags.rounds,
-        time: Duration::from_secs(flags.seconds),
-        clients: flags.clients,
-        seed: flags.seed,
-    };
     let mut outcomes: Vec<Outcome> = Vec::new();
-    let mut not_run = Vec::new();
+    let mut not_run = 0;
     for drill in chosen {
-        match run(drill, &options) {
-            Ok(outcome) => {
-                println!("{outcome}");
-                if flags.log && !outcome.passed() {
-                    println!("{}", tail(outcome.log(), 100));
+        for subject in &flags.subject {
+            match run(drill, &options(flags, *subject)) {
+                Ok(outcome) => {
+                    println!("{outcome}");
+                    if flags.log && !outcome.passed() {
+                        println!("{}", tail(outcome.log(), 100));
+                    }
+                    outcomes.push(outcome);
                 }
-                outcomes.push(outcome);
-            }
-            Err(error) => {
-                println!("{}: could not be carried out: {error:#}\n", drill.name);
-                not_run.push(drill.name);
+                Err(error) => {
+                    let (name, subject) = (drill.name, subject.name());
+                    println!("{name} through {subject}: could not be carried out: {error:#}\n");
+                    not_run += 1;
+                }
             }
         }
     }
     if let Some(file) = &flags.report {
         fs::write(file, report(&outcomes)?).with_context(|| file.display().to_string())?;
     }
-    let failed = outcomes.iter().filter(|outcome| !outcome.passed()).count();
-    println!(
-        "{} of {} drills passed",
-        outcomes.len() - failed,
-        outcomes.len() + not_run.len()
+    let weirs = |outcome: &&Outcome| outcome.subject() == Subject::Weir;
+    let (all, failed) = (
+        outcomes.iter().filter(weirs).count(),
+        outcomes
+            .iter()
+            .filter(weirs)
+            .filter(|outcome| !outcome.passed()),
     );
-    if failed + not_run.len() > 0 {
-        bail!(
-            "{failed} drills failed, {} could not be carried out",
-            not_run.len()
-        );
+    let failed = failed.count();
+    println!("{} of {all} drills passed through Weir", all - failed);
+    if failed + not_run > 0 {
+        bail!("{failed} drills failed, {not_run} could not be carried out");
     }
     Ok(())
+}
+
+fn options(flags: &Flags, subject: Subject) -> Options {
+    Options {
+        subject,
+        rounds: flags.rounds,
+        time: Duration::from_secs(flags.seconds),
+        clients: flags.clients,
+        seed: flags.seed,
+    }
 }
 
 fn choose(names: &[String]) -> Result<Vec<&'static Drill>> {

@@ -15,7 +15,9 @@ use super::ledger::Fate;
 use super::ledger::Place;
 use super::ledger::Record;
 use super::ledger::SILENT;
+use super::ledger::STANDBY;
 use super::ledger::fate_by;
+use super::subject::Entrance;
 use crate::Raw;
 use crate::clock::now;
 use crate::frontend;
@@ -94,7 +96,7 @@ struct Session {
 /// A client, which runs in a thread of its own.
 #[derive(Debug)]
 pub(super) struct Client {
-    port: u16,
+    entrance: Entrance,
     number: i64,
     only_reads: bool,
     random: Random,
@@ -107,11 +109,11 @@ pub(super) struct Client {
 
 impl Client {
     /// Client with this number, from 0 on.
-    pub(super) fn new(port: u16, number: u32, seed: u64) -> Self {
+    pub(super) fn new(entrance: Entrance, number: u32, seed: u64) -> Self {
         let only_reads = number.is_multiple_of(READER_EACH);
         let number = i64::from(number) + 1;
         Self {
-            port,
+            entrance,
             number,
             only_reads,
             random: Random::new(seed ^ number.unsigned_abs()),
@@ -140,26 +142,25 @@ impl Client {
         self.record
     }
 
+    /// Logs in at the first address that serves it; true if there is one. A login that fails is one error.
     fn log_in(&mut self) -> bool {
-        let started = Raw::tcp(self.port, PATIENCE).and_then(|mut raw| {
-            let parameters = [("user", "postgres"), ("database", "shop")];
-            let messages = raw.ask(&frontend::startup(frontend::VERSION_3_0, &parameters))?;
-            Ok((raw, messages))
-        });
-        let checked = started.map_err(|error| lost(&error));
-        match checked.and_then(|(raw, messages)| check(messages).map(|_| raw)) {
-            Ok(raw) => {
-                let prepared = Vec::new();
-                self.session = Some(Session { raw, prepared });
-                // A new session need not see the commits of another one.
-                self.acknowledged = None;
-                true
-            }
-            Err(failure) => {
-                self.note(Place::Login, &failure);
-                false
+        let mut last = None;
+        for port in &self.entrance.ports {
+            match log_in_at(*port, &self.entrance) {
+                Ok(raw) => {
+                    let prepared = Vec::new();
+                    self.session = Some(Session { raw, prepared });
+                    // A new session need not see the commits of another one.
+                    self.acknowledged = None;
+                    return true;
+                }
+                Err(failure) => last = Some(failure),
             }
         }
+        if let Some(failure) = last {
+            self.note(Place::Login, &failure);
+        }
+        false
     }
 
     fn pause(&mut self) {
@@ -374,6 +375,26 @@ impl Client {
             }
         }
     }
+}
+
+fn log_in_at(port: u16, entrance: &Entrance) -> Result<Raw, Failure> {
+    let limit = entrance.login_max().unwrap_or(PATIENCE);
+    let started = Raw::tcp(port, limit).and_then(|mut raw| {
+        let parameters = [("user", "postgres"), ("database", "postgres")];
+        let messages = raw.ask(&frontend::startup(frontend::VERSION_3_0, &parameters))?;
+        raw.stream().set_read_timeout(Some(PATIENCE))?;
+        Ok((raw, messages))
+    });
+    let (raw, messages) = started.map_err(|error| lost(&error))?;
+    let messages = check(messages)?;
+    let is_standby =
+        |message: &Message| message.tag == b'S' && message.body.starts_with(b"in_hot_standby\0on");
+    if entrance.seeks_primary && messages.iter().any(is_standby) {
+        raw.terminate();
+        let (code, text) = (STANDBY.to_owned(), "session is read-only".to_owned());
+        return Err(Failure { code, text });
+    }
+    Ok(raw)
 }
 
 /// Fails with the first error of a batch.

@@ -62,6 +62,9 @@ pub(super) const CLOSED: &str = "closed";
 /// Request that was not answered in time.
 pub(super) const SILENT: &str = "silent";
 
+/// Login of a client that looks for the primary, at a standby.
+pub(super) const STANDBY: &str = "standby";
+
 /// Record of one client, or of all of them after [`Record::merge`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {

@@ -11,9 +11,11 @@ use std::time::Instant;
 use anyhow::Result;
 use anyhow::anyhow;
 
+use super::Options;
 use super::client::Client;
 use super::client::Signals;
 use super::ledger::Record;
+use super::subject::Entrance;
 use crate::Raw;
 use crate::clock::now;
 use crate::cluster::LIMIT;
@@ -32,16 +34,16 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn start(port: u16, clients: u32, seed: u64) -> Self {
+    pub(super) fn start(entrance: &Entrance, options: &Options) -> Self {
         let start = |number| {
             let signals = Arc::new(Signals::default());
-            let client = Client::new(port, number, seed);
+            let client = Client::new(entrance.clone(), number, options.seed);
             let theirs = Arc::clone(&signals);
             (signals, thread::spawn(move || client.run(&theirs)))
         };
         Self {
             begin: now(),
-            clients: (0..clients).map(start).collect(),
+            clients: (0..options.clients).map(start).collect(),
         }
     }
 

@@ -7,13 +7,14 @@ use std::time::Instant;
 use super::Disturbs;
 use super::Drill;
 use super::Options;
+use super::Subject;
 use super::Window;
 use super::ledger::Audit;
 use super::ledger::Fate;
 use super::ledger::Place;
 use super::ledger::Record;
 
-/// Longest time that Weir may add to the cluster's own gap.
+/// Longest time that may be added to the cluster's own gap.
 const ADDED_MAX: Duration = Duration::from_millis(200);
 /// Longest gap between two reads of clients that only read.
 const READ_GAP_MAX: Duration = Duration::from_millis(500);
@@ -30,7 +31,7 @@ pub(super) struct Facts {
     /// Times of direct writes.
     pub(super) own: Vec<Instant>,
     pub(super) audit: Audit,
-    /// Error of Weir's process or log.
+    /// Error of the subject's processes, or in their logs.
     pub(super) health: Result<(), String>,
     pub(super) log: String,
 }
@@ -88,13 +89,19 @@ impl Outcome {
         outcome
     }
 
+    /// Program between the clients and the cluster.
+    #[must_use]
+    pub fn subject(&self) -> Subject {
+        self.options.subject
+    }
+
     /// True if the guarantee held.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.broken.is_empty()
     }
 
-    /// Weir's log.
+    /// Log of the subject.
     #[must_use]
     pub fn log(&self) -> &str {
         &self.log
@@ -124,7 +131,7 @@ impl Outcome {
             let added = gaps.writes.saturating_sub(gaps.own);
             if added > ADDED_MAX {
                 broken.push(format!(
-                    "event {round}: no write for {:.2?}, {added:.2?} longer than without Weir",
+                    "event {round}: no write for {:.2?}, {added:.2?} longer than direct",
                     gaps.writes
                 ));
             }
@@ -142,7 +149,7 @@ impl Outcome {
             if is_permitted(self.drill.disturbs, *place, code) {
                 permitted += errors.count;
             } else {
-                broken.push(format!("{} of {place} failed with {code}", errors.count));
+                broken.push(format!("{place}: {} failed with {code}", errors.count));
             }
         }
         let events = u64::from(self.options.rounds);

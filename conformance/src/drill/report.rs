@@ -3,9 +3,11 @@
 use std::fmt;
 use std::fmt::Write;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::Result;
 
+use super::Subject;
 use super::outcome::Outcome;
 use super::outcome::guarantee;
 use crate::Patroni;
@@ -18,7 +20,12 @@ const STALE_SHOWN: usize = 3;
 impl fmt::Display for Outcome {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = if self.passed() { "PASS" } else { "FAIL" };
-        writeln!(formatter, "{}: {verdict}", self.drill.name)?;
+        writeln!(
+            formatter,
+            "{} through {}: {verdict}",
+            self.drill.name,
+            self.subject().name()
+        )?;
         writeln!(formatter, "  event       {}", self.drill.about)?;
         writeln!(
             formatter,
@@ -97,13 +104,14 @@ impl Outcome {
             .gaps
             .iter()
             .max_by_key(|gaps| gaps.writes.saturating_sub(gaps.own));
-        let seconds = |time: Option<std::time::Duration>| {
+        let seconds = |time: Option<Duration>| {
             time.map_or_else(String::new, |time| format!("{:.2}", time.as_secs_f64()))
         };
         let reads = self.gaps.iter().map(|gaps| gaps.reads).max();
         format!(
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} / {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} / {} | {} | {} |",
             self.drill.name,
+            self.subject().name(),
             self.options.rounds,
             seconds(worst.map(|gaps| gaps.writes)),
             seconds(worst.map(|gaps| gaps.own)),
@@ -113,6 +121,7 @@ impl Outcome {
             self.unknown(),
             self.audit.lost,
             self.audit.doubled,
+            self.record.stale.len(),
             if self.passed() { "PASS" } else { "**FAIL**" }
         )
     }
@@ -130,33 +139,61 @@ pub fn report(outcomes: &[Outcome]) -> Result<String> {
         page,
         "Written by `cargo xtask drill --report`. [What the drills are](README.md).\n"
     )?;
-    for version in versions()? {
+    for version in versions(outcomes)? {
         writeln!(page, "- {version}")?;
     }
     writeln!(
         page,
         "\nTimes are seconds. \"Direct\" is the gap of a client that writes to whichever host is the primary, in the event where \
-         Weir added most.\n"
+         most was added to it.\n"
     )?;
     writeln!(
         page,
-        "| drill | events | gap of writes | direct | gap of reads | errors outside of transactions | inside | unknown rows \
-         | lost / doubled | verdict |"
+        "| drill | through | events | gap of writes | direct | gap of reads | errors outside of transactions | inside | unknown rows \
+         | lost / doubled | stale reads | verdict |"
     )?;
-    writeln!(page, "|---|---|---|---|---|---|---|---|---|---|")?;
+    writeln!(page, "|---|---|---|---|---|---|---|---|---|---|---|---|")?;
     for outcome in outcomes {
         writeln!(page, "{}", outcome.row())?;
     }
+    let mut last = "";
     for outcome in outcomes {
-        writeln!(page, "\n## {}\n", outcome.drill.name)?;
-        writeln!(page, "{}\n", guarantee(outcome.drill))?;
-        writeln!(page, "```text\n{outcome}```")?;
+        let name = outcome.drill.name;
+        if name != last {
+            writeln!(page, "\n## {name}\n\n{}", guarantee(outcome.drill))?;
+        }
+        last = name;
+        writeln!(page, "\n```text\n{outcome}```")?;
     }
     Ok(page)
 }
 
 /// Versions of all programs of a run, and the machine's size.
-fn versions() -> Result<Vec<String>> {
+fn versions(outcomes: &[Outcome]) -> Result<Vec<String>> {
+    let mut versions = vec![weir_version()?];
+    let has = |subject| outcomes.iter().any(|outcome| outcome.subject() == subject);
+    if has(Subject::HaproxyPgbouncer) {
+        versions.push(first_line(&said("pgbouncer", &["--version"])?));
+        versions.push(first_line(&said("haproxy", &["-v"])?));
+    }
+    if has(Subject::Pgpool) {
+        versions.push(first_line(&said("pgpool", &["--version"])?));
+    }
+    let postgres = tools::postgres_bin_dir()?.join("postgres");
+    versions.push(said(&postgres.to_string_lossy(), &["--version"])?);
+    versions.push(format!(
+        "Patroni {}, ttl 20 s, loop_wait 2 s, retry_timeout 3 s",
+        Patroni::version()?
+    ));
+    versions.push(first_line(&said("etcd", &["--version"])?));
+    let cores = std::thread::available_parallelism()?;
+    versions.push(format!(
+        "{cores} cores; clients, proxy, etcd and all hosts on one machine"
+    ));
+    Ok(versions)
+}
+
+fn weir_version() -> Result<String> {
     let weir = weir_bin()?;
     let build = if weir.to_string_lossy().contains("release") {
         "release"
@@ -175,21 +212,11 @@ fn versions() -> Result<Vec<String>> {
             "HEAD",
         ],
     )?;
-    let postgres = tools::postgres_bin_dir()?.join("postgres");
-    let postgres = said(&postgres.to_string_lossy(), &["--version"])?;
-    let etcd = said("etcd", &["--version"])?;
-    let etcd = etcd.lines().next().unwrap_or_default();
-    let cores = std::thread::available_parallelism()?;
-    Ok(vec![
-        format!("{weir}, {build} build, commit {commit}"),
-        postgres,
-        format!(
-            "Patroni {}, ttl 20 s, loop_wait 2 s, retry_timeout 3 s",
-            Patroni::version()?
-        ),
-        etcd.to_owned(),
-        format!("{cores} cores; clients, Weir, etcd and all hosts on one machine"),
-    ])
+    Ok(format!("{weir}, {build} build, commit {commit}"))
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 fn said(program: &str, arguments: &[&str]) -> Result<String> {

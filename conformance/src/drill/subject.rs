@@ -1,0 +1,236 @@
+//! Programs between the clients and the cluster: Weir, and others that the same drills are run through.
+//!
+//! The others get the configuration that their manuals give for this use. They are run as Debian ships them.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use anyhow::Result;
+use clap::ValueEnum;
+
+use crate::Config;
+use crate::Patroni;
+use crate::Raw;
+use crate::TempDir;
+use crate::Weir;
+use crate::child::Guarded;
+use crate::child::Runner;
+use crate::cluster::LIMIT;
+use crate::patroni;
+use crate::tools;
+use crate::wait_until;
+
+mod files;
+
+/// Time in which a client that tries several hosts gives each of them up (`connect_timeout` of libpq).
+const CONNECT_MAX: Duration = Duration::from_secs(3);
+
+/// Number of sessions in a row that must reach the primary before a drill begins.
+const IN_A_ROW: u32 = 12;
+
+/// Program between the clients and the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Subject {
+    /// Weir with the three hosts in one entry
+    Weir,
+    /// None: clients try the hosts in turn, as libpq does with target_session_attrs=read-write
+    Direct,
+    /// HAProxy in front of a PgBouncer for each host, which asks Patroni who is the primary
+    HaproxyPgbouncer,
+    /// Pgpool-II with load balancing
+    Pgpool,
+}
+
+impl Subject {
+    /// Name for the command line and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Weir => "weir",
+            Self::Direct => "direct",
+            Self::HaproxyPgbouncer => "haproxy-pgbouncer",
+            Self::Pgpool => "pgpool",
+        }
+    }
+}
+
+/// Address for clients.
+#[derive(Clone, Debug)]
+pub(super) struct Entrance {
+    /// Ports on loopback, which are tried in turn.
+    pub(super) ports: Vec<u16>,
+    /// True if a client must look for the primary among them.
+    pub(super) seeks_primary: bool,
+}
+
+impl Entrance {
+    /// Time limit of a login at one of several hosts; none if there is one host only.
+    pub(super) fn login_max(&self) -> Option<Duration> {
+        self.seeks_primary.then_some(CONNECT_MAX)
+    }
+}
+
+/// A running subject; dropping it stops its processes.
+#[derive(Debug)]
+pub(super) struct Front {
+    weir: Option<Weir>,
+    // Dropped before the directory of their files.
+    processes: Vec<Guarded>,
+    directory: TempDir,
+    entrance: Entrance,
+}
+
+impl Front {
+    /// Starts a subject in front of a cluster, and returns when it takes requests.
+    pub(super) fn start(subject: Subject, patroni: &Patroni) -> Result<Self> {
+        let mut front = Self {
+            weir: None,
+            processes: Vec::new(),
+            directory: TempDir::new()?,
+            entrance: Entrance {
+                ports: patroni.ports(),
+                seeks_primary: true,
+            },
+        };
+        match subject {
+            Subject::Weir => {
+                let weir = Weir::start(&weir_config(patroni))?;
+                front.listens(weir.port());
+                wait_watched(&weir)?;
+                front.weir = Some(weir);
+            }
+            Subject::Direct => {}
+            Subject::HaproxyPgbouncer => front.start_haproxy(patroni)?,
+            Subject::Pgpool => front.start_pgpool(patroni)?,
+        }
+        Ok(front)
+    }
+
+    pub(super) fn entrance(&self) -> &Entrance {
+        &self.entrance
+    }
+
+    /// Fails if a process has ended, or Weir has logged a panic.
+    pub(super) fn check_healthy(&mut self) -> Result<()> {
+        if let Some(weir) = &mut self.weir {
+            weir.check_healthy()?;
+        }
+        self.processes
+            .iter_mut()
+            .try_for_each(Guarded::check_running)
+    }
+
+    /// Logs of all processes.
+    pub(super) fn log(&self) -> String {
+        let weir = self.weir.iter().map(Weir::log);
+        weir.chain(self.processes.iter().map(Guarded::log))
+            .collect()
+    }
+
+    /// Starts a PgBouncer beside each host, and HAProxy in front of them.
+    fn start_haproxy(&mut self, patroni: &Patroni) -> Result<()> {
+        let mut servers = Vec::new();
+        for number in 0..patroni.ports().len() {
+            let node = patroni.node(number);
+            let port = tools::free_port()?;
+            let users = self.directory.write("users.txt", "\"postgres\" \"\"\n")?;
+            let text = files::pgbouncer(port, node.port(), &users);
+            let file = self
+                .directory
+                .write(&format!("pgbouncer{number}.ini"), &text)?;
+            self.run("pgbouncer", &[&file.to_string_lossy()], number)?;
+            servers.push((port, node.rest_port()));
+        }
+        let port = tools::free_port()?;
+        let file = self
+            .directory
+            .write("haproxy.cfg", &files::haproxy(port, &servers))?;
+        self.run("haproxy", &["-db", "-f", &file.to_string_lossy()], 0)?;
+        self.listens(port);
+        self.wait_primary(port)
+    }
+
+    fn start_pgpool(&mut self, patroni: &Patroni) -> Result<()> {
+        patroni::give_to_postgres(&self.directory)?;
+        let (port, pcp) = (tools::free_port()?, tools::free_port()?);
+        let text = files::pgpool([port, pcp], self.directory.path(), &patroni.ports());
+        let file = self.directory.write("pgpool.conf", &text)?;
+        let empty = self.directory.write("pcp.conf", "")?;
+        let (file, empty) = (file.to_string_lossy(), empty.to_string_lossy());
+        self.run(
+            "pgpool",
+            &["-n", "-f", &file, "-F", &empty, "-a", &empty],
+            0,
+        )?;
+        self.listens(port);
+        self.wait_primary(port)
+    }
+
+    fn run(&mut self, program: &str, arguments: &[&str], number: usize) -> Result<()> {
+        let path = tools::require(program, program)?;
+        let path = path.to_string_lossy();
+        let command: Vec<&str> = [&*path]
+            .into_iter()
+            .chain(arguments.iter().copied())
+            .collect();
+        let log = self.directory.path().join(format!("{program}{number}.log"));
+        let process = Guarded::start(Runner::Postgres, "INT", &command, &[], &log)?;
+        self.processes.push(process);
+        Ok(())
+    }
+
+    fn listens(&mut self, port: u16) {
+        self.entrance = Entrance {
+            ports: vec![port],
+            seeks_primary: false,
+        };
+    }
+
+    /// Waits until sessions reach the primary only.
+    fn wait_primary(&mut self, port: u16) -> Result<()> {
+        let mut in_a_row = 0;
+        let waited = wait_until("sessions on the primary", LIMIT, || {
+            self.check_healthy()?;
+            let answer = Raw::connect(port, "postgres").and_then(|mut raw| {
+                let answer = raw.query("INSERT INTO pulse DEFAULT VALUES");
+                raw.terminate();
+                answer
+            });
+            in_a_row = if answer.is_ok() { in_a_row + 1 } else { 0 };
+            Ok(in_a_row > IN_A_ROW)
+        });
+        waited.with_context(|| tools::tail(&self.log(), 20))
+    }
+}
+
+/// Weir's configuration: all hosts of the cluster in one entry, and its defaults else.
+fn weir_config(patroni: &Patroni) -> Config {
+    let ports = patroni.ports();
+    let mut hosts = ports.iter().map(|port| format!("127.0.0.1:{port}"));
+    let first = hosts.next().unwrap_or_default();
+    let others: Vec<String> = hosts.collect();
+    let (host, port) = first.split_once(':').unwrap_or_default();
+    let entry = format!(
+        "postgres = host={host} port={port} replicas={} read_write_split=auto watch_user=postgres",
+        others.join(",")
+    );
+    Config::new()
+        .database(&entry)
+        .set("role_check_delay", "1")
+        .set("catalogue_refresh", "15")
+}
+
+/// Waits until Weir writes to one host and reads from the others.
+fn wait_watched(weir: &Weir) -> Result<()> {
+    let mut console = weir.connect("pgbouncer")?;
+    let watched = wait_until("reads on all replicas", LIMIT, || {
+        let hosts = console.query_named("SHOW HOSTS")?;
+        let count = |column: &str| {
+            let values = hosts.iter().filter_map(|host| host.get(column));
+            values.filter(|value| *value == "yes").count()
+        };
+        Ok(count("writes") == 1 && count("reads") + 1 >= hosts.len())
+    });
+    console.terminate();
+    watched.with_context(|| weir.log())
+}
