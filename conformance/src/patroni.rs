@@ -230,7 +230,7 @@ impl Patroni {
         self.node_mut(number).start_agent()
     }
 
-    /// Stops the agent of a node with SIGSTOP. Its server runs on.
+    /// Stops the agent of the leader with SIGSTOP, between two of its cycles. Its server runs on.
     ///
     /// # Errors
     /// When the agent does not run.
@@ -252,6 +252,24 @@ impl Patroni {
     /// When one of them has ended.
     pub fn thaw(&mut self, number: usize) -> Result<()> {
         self.node_mut(number).thaw()
+    }
+
+    /// Waits until a former leader streams from the leader that has followed it.
+    ///
+    /// # Errors
+    /// When it does not do so in time, or when it takes the leadership back: then the cluster itself has lost what its
+    /// successor has committed.
+    pub fn wait_succeeded(&self, former: usize, leader: usize) -> Result<()> {
+        let port = self.node(leader).port();
+        self.wait("a stream to the former leader", || {
+            let sql = "SELECT pg_is_in_recovery()";
+            let is_leader = self
+                .node(leader)
+                .query_one(sql)
+                .is_ok_and(|said| said == "f");
+            ensure!(is_leader, "node {leader} is leader no more");
+            Ok(self.node(former).streams_from(port))
+        })
     }
 
     /// Version of Patroni, as `3.0.2`.

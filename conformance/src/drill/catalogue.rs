@@ -80,9 +80,7 @@ pub static DRILLS: [Drill; 9] = [
         event: |stage| {
             let leader = stage.patroni.leader()?;
             stage.patroni.freeze_agent(leader)?;
-            stage.patroni.wait_leader_beside(leader)?;
-            stage.dwell();
-            stage.patroni.thaw(leader)
+            thaw_after_failover(stage, leader)
         },
     },
     Drill {
@@ -95,9 +93,7 @@ pub static DRILLS: [Drill; 9] = [
             let leader = stage.patroni.leader()?;
             stage.patroni.freeze_agent(leader)?;
             stage.patroni.freeze_server(leader)?;
-            stage.patroni.wait_leader_beside(leader)?;
-            stage.dwell();
-            stage.patroni.thaw(leader)
+            thaw_after_failover(stage, leader)
         },
     },
 ];
@@ -117,4 +113,12 @@ fn down(stage: &mut Stage<'_>, count: usize) -> Result<()> {
         stage.patroni.start_agent(*replica)?;
     }
     Ok(())
+}
+
+/// Lets a frozen leader go on some time after another node has taken its place, and waits until it follows that node.
+fn thaw_after_failover(stage: &mut Stage<'_>, former: usize) -> Result<()> {
+    let leader = stage.patroni.wait_leader_beside(former)?;
+    stage.dwell();
+    stage.patroni.thaw(former)?;
+    stage.patroni.wait_succeeded(former, leader)
 }

@@ -24,6 +24,9 @@ use crate::wait_until;
 /// Time limit of a direct question: a frozen server accepts connections and does not answer.
 const QUESTION: Duration = Duration::from_secs(2);
 
+/// Text that a leader's agent logs at the end of each of its cycles.
+const CYCLE: &str = "the leader with the lock";
+
 /// A node, which runs or is stopped.
 #[derive(Debug)]
 pub struct Node {
@@ -204,6 +207,13 @@ impl Node {
     }
 
     pub(super) fn freeze_agent(&mut self) -> Result<()> {
+        // Patroni 3.0 on etcd's third API renews the leader's key by what it has read before. An agent that is stopped
+        // between the two takes the key from the next leader when it goes on, and the cluster loses commits by itself.
+        let cycles = || self.log().matches(CYCLE).count();
+        let before = cycles();
+        wait_until("the end of a cycle of the agent", LIMIT, || {
+            Ok(cycles() > before)
+        })?;
         let agent = self.agent.as_ref().context("the agent does not run")?;
         self.frozen.push(agent.pid());
         agent.signal("STOP")
