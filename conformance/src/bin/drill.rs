@@ -75,7 +75,7 @@ fn drill(flags: &Flags) -> Result<()> {
         return Ok(());
     }
     let mut outcomes: Vec<Outcome> = Vec::new();
-    let mut not_run = 0;
+    let mut not_run: Vec<String> = Vec::new();
     for drill in chosen {
         for subject in &flags.subject {
             match run(drill, &options(flags, *subject)) {
@@ -87,15 +87,16 @@ fn drill(flags: &Flags) -> Result<()> {
                     outcomes.push(outcome);
                 }
                 Err(error) => {
-                    let (name, subject) = (drill.name, subject.name());
-                    println!("{name} through {subject}: could not be carried out: {error:#}\n");
-                    not_run += 1;
+                    let name = format!("{} through {}", drill.name, subject.name());
+                    println!("{name}: could not be carried out: {error:#}\n");
+                    not_run.push(name);
                 }
             }
         }
     }
     if let Some(file) = &flags.report {
-        fs::write(file, report(&outcomes)?).with_context(|| file.display().to_string())?;
+        fs::write(file, report(&outcomes, &not_run)?)
+            .with_context(|| file.display().to_string())?;
     }
     let weirs = |outcome: &&Outcome| outcome.subject() == Subject::Weir;
     let (all, failed) = (
@@ -107,8 +108,11 @@ fn drill(flags: &Flags) -> Result<()> {
     );
     let failed = failed.count();
     println!("{} of {all} drills passed through Weir", all - failed);
-    if failed + not_run > 0 {
-        bail!("{failed} drills failed, {not_run} could not be carried out");
+    if failed + not_run.len() > 0 {
+        bail!(
+            "{failed} drills failed, {} could not be carried out",
+            not_run.len()
+        );
     }
     Ok(())
 }

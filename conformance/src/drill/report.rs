@@ -127,11 +127,11 @@ impl Outcome {
     }
 }
 
-/// Returns the page of a run in Markdown.
+/// Returns the page of a run in Markdown, which also names the drills that could not be carried out.
 ///
 /// # Errors
 /// When a version cannot be asked.
-pub fn report(outcomes: &[Outcome]) -> Result<String> {
+pub fn report(outcomes: &[Outcome], not_run: &[String]) -> Result<String> {
     let mut page = String::new();
     let date = said("date", &["-u", "+%Y-%m-%d"])?;
     writeln!(page, "# Drills of {date}\n")?;
@@ -155,6 +155,9 @@ pub fn report(outcomes: &[Outcome]) -> Result<String> {
     writeln!(page, "|---|---|---|---|---|---|---|---|---|---|---|---|")?;
     for outcome in outcomes {
         writeln!(page, "{}", outcome.row())?;
+    }
+    if !not_run.is_empty() {
+        writeln!(page, "\nCould not be carried out: {}.", not_run.join(", "))?;
     }
     let mut last = "";
     for outcome in outcomes {

@@ -191,16 +191,24 @@ impl Front {
         let mut in_a_row = 0;
         let waited = wait_until("sessions on the primary", LIMIT, || {
             self.check_healthy()?;
-            let answer = Raw::connect(port, "postgres").and_then(|mut raw| {
-                let answer = raw.query("INSERT INTO pulse DEFAULT VALUES");
-                raw.terminate();
-                answer
-            });
-            in_a_row = if answer.is_ok() { in_a_row + 1 } else { 0 };
+            in_a_row = if writes(port).is_ok() {
+                in_a_row + 1
+            } else {
+                0
+            };
             Ok(in_a_row > IN_A_ROW)
         });
         waited.with_context(|| tools::tail(&self.log(), 20))
     }
+}
+
+/// Writes a row on a new session. A session may hang while HAProxy takes its server out of use.
+fn writes(port: u16) -> Result<()> {
+    let mut raw = Raw::tcp(port, CONNECT_MAX)?;
+    raw.login(&[("user", "postgres"), ("database", "postgres")])?;
+    raw.query("INSERT INTO pulse DEFAULT VALUES")?;
+    raw.terminate();
+    Ok(())
 }
 
 /// Weir's configuration: all hosts of the cluster in one entry, and its defaults else.
