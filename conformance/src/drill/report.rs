@@ -203,7 +203,7 @@ fn weir_version() -> Result<String> {
     } else {
         "debug"
     };
-    let weir = said(&weir.to_string_lossy(), &["--version"])?;
+    let weir = first_line(&said(&weir.to_string_lossy(), &["--version"])?);
     let root = tools::workspace();
     let commit = said(
         "git",
