@@ -123,7 +123,9 @@ impl<D: Driver> Worker<D> {
         match relay::replies(&mut client.session, &mut server.session, input, &mut unseen) {
             Ok(replied) => {
                 if server.session.is_dying() {
-                    let last_words = unseen.finish();
+                    let hidden = server.session.take_hidden_words();
+                    let hidden = hidden.map(|body| as_fatal(&body));
+                    let last_words = hidden.as_deref().unwrap_or_else(|| unseen.finish());
                     self.end_client(id, last_words, "server closed during login");
                 } else if server.session.has_to_repeat() {
                     let mut message = Vec::new();
