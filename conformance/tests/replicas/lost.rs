@@ -9,7 +9,10 @@ use super::support::{NOTICED, World, marked};
 /// The client cannot know what has become of its commit, and looks: it must not read from a replica that lacks it.
 #[test]
 fn rt_24_a_commit_without_an_answer_is_seen_by_whoever_looks_for_it() -> Result<()> {
-    let world = World::start_with_path_to_primary(1, "read_consistency=global max_staleness=0")?;
+    let world = World::start_with_path_to_primary(
+        1,
+        "read_consistency=global max_staleness=0 min_time_between_holds=0",
+    )?;
     world.prepare("CREATE TABLE t (a int)")?;
     world.cluster.delay(1, "1h")?;
     for round in 1..=5 {

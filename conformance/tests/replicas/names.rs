@@ -39,6 +39,7 @@ impl Named {
              read_consistency=eventual"
         );
         let config = Config::new()
+            .set("min_time_between_holds", "0")
             .set("dns_max_ttl", "1")
             .database(&format!("shop = {entry}"))
             .database(&format!("shop_ro = {entry} target=read-only"));
