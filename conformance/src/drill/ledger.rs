@@ -115,11 +115,12 @@ impl Record {
     }
 }
 
-/// Fate of a row whose COMMIT or autocommitted write was answered with this code.
+/// Fate of a row whose COMMIT or autocommitted write was answered with this code. PostgreSQL sends FATAL with 57P01 or 57P02
+/// in place of an answer only if it has rolled back: behind a commit it sends CommandComplete first, or nothing at all.
 pub(super) fn fate_by(code: &str) -> Fate {
     let is_unknown = matches!(
         code,
-        CLOSED | SILENT | "08000" | "08003" | "08006" | "08007" | "40003" | "57P01" | "57P02"
+        CLOSED | SILENT | "08000" | "08003" | "08006" | "08007" | "40003"
     );
     if is_unknown {
         Fate::Unknown
@@ -213,10 +214,10 @@ mod tests {
 
     #[test]
     fn only_a_lost_answer_leaves_the_fate_open() {
-        for code in ["08006", "08007", "40003", "57P01", "57P02", CLOSED, SILENT] {
+        for code in ["08006", "08007", "40003", CLOSED, SILENT] {
             assert_eq!(fate_by(code), Fate::Unknown);
         }
-        for code in ["25006", "40001", "53300", "57P03", "08001"] {
+        for code in ["25006", "40001", "53300", "57P01", "57P02", "57P03", "08001"] {
             assert_eq!(fate_by(code), Fate::Refused);
         }
     }

@@ -205,7 +205,9 @@ fn is_permitted(disturbs: Disturbs, place: Place, code: &str) -> bool {
         (Disturbs::Primary, Place::Write) => {
             matches!(code, "08006" | "08007" | "40003" | "57P01" | "57P02")
         }
-        (Disturbs::Primary, Place::Commit) => matches!(code, "08007" | "40003"),
+        (Disturbs::Primary, Place::Commit) => {
+            matches!(code, "08007" | "40003" | "57P01" | "57P02")
+        }
     }
 }
 
@@ -215,8 +217,8 @@ pub(super) fn guarantee(drill: &Drill) -> String {
     let in_flight = match drill.disturbs {
         Disturbs::Primary => {
             "Of the requests in flight at the primary, at most one for each client and event fails: an autocommitted write \
-             with 08006, 08007, 40003, 57P01 or 57P02, a COMMIT with 08007 or 40003, another statement of a transaction with \
-             08006, 40001, 57P01 or 57P02."
+             with 08006, 08007, 40003, 57P01 or 57P02, a COMMIT with 08007, 40003, 57P01 or 57P02, another statement of a \
+             transaction with 08006, 40001, 57P01 or 57P02."
         }
         Disturbs::Replicas => {
             "No write and no COMMIT fails. At most one statement for each client and event fails, inside a READ ONLY \
