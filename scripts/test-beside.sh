@@ -5,6 +5,9 @@ set -uo pipefail
 failed=0
 cargo test "$@" --test poison || failed=1
 
+# Each statement of PostgreSQL's regression suite on a standby.
+cargo test "$@" --test classification -- suite::rt_11 || failed=1
+
 # The simulator runs behind the other tests: its build, with optimisations and in a directory of its own, uses the time in
 # which they wait. As `cargo xtask sim` builds it.
 cargo test --profile sim --quiet -p weir-proxy --lib --no-run || failed=1

@@ -205,10 +205,18 @@ impl Client {
                 true
             }
             Err(failure) => {
-                self.record.rows.insert(id, fate_by(&failure.code));
+                let fate = self.fate_by(&failure);
+                self.record.rows.insert(id, fate);
                 self.note(Place::Write, &failure);
                 false
             }
+        }
+    }
+
+    fn fate_by(&self, failure: &Failure) -> Fate {
+        match failure.code.as_str() {
+            "08006" if self.entrance.knows_outcomes => Fate::Refused,
+            code => fate_by(code),
         }
     }
 
@@ -237,7 +245,7 @@ impl Client {
                 true
             }
             Err(failure) => {
-                let fate = fate_by(&failure.code);
+                let fate = self.fate_by(&failure);
                 self.record.rows.extend(ids.map(|id| (id, fate)));
                 self.note(Place::Commit, &failure);
                 false

@@ -217,7 +217,9 @@ mod tests {
         for code in ["08006", "08007", "40003", CLOSED, SILENT] {
             assert_eq!(fate_by(code), Fate::Unknown);
         }
-        for code in ["25006", "40001", "53300", "57P01", "57P02", "57P03", "08001"] {
+        for code in [
+            "25006", "40001", "53300", "57P01", "57P02", "57P03", "08001",
+        ] {
             assert_eq!(fate_by(code), Fate::Refused);
         }
     }

@@ -206,7 +206,7 @@ fn is_permitted(disturbs: Disturbs, place: Place, code: &str) -> bool {
             matches!(code, "08006" | "08007" | "40003" | "57P01" | "57P02")
         }
         (Disturbs::Primary, Place::Commit) => {
-            matches!(code, "08007" | "40003" | "57P01" | "57P02")
+            matches!(code, "08006" | "08007" | "40003" | "57P01" | "57P02")
         }
     }
 }
@@ -217,7 +217,7 @@ pub(super) fn guarantee(drill: &Drill) -> String {
     let in_flight = match drill.disturbs {
         Disturbs::Primary => {
             "Of the requests in flight at the primary, at most one for each client and event fails: an autocommitted write \
-             with 08006, 08007, 40003, 57P01 or 57P02, a COMMIT with 08007, 40003, 57P01 or 57P02, another statement of a \
+             with 08006, 08007, 40003, 57P01 or 57P02, a COMMIT with 08006, 08007, 40003, 57P01 or 57P02, another statement of a \
              transaction with 08006, 40001, 57P01 or 57P02."
         }
         Disturbs::Replicas => {

@@ -61,6 +61,8 @@ pub(super) struct Entrance {
     pub(super) ports: Vec<u16>,
     /// True if a client must look for the primary among them.
     pub(super) seeks_primary: bool,
+    /// True if 08006 says that nothing was committed.
+    pub(super) knows_outcomes: bool,
 }
 
 impl Entrance {
@@ -90,12 +92,14 @@ impl Front {
             entrance: Entrance {
                 ports: patroni.ports(),
                 seeks_primary: true,
+                knows_outcomes: false,
             },
         };
         match subject {
             Subject::Weir => {
                 let weir = Weir::start(&weir_config(patroni))?;
                 front.listens(weir.port());
+                front.entrance.knows_outcomes = true;
                 wait_watched(&weir)?;
                 front.weir = Some(weir);
             }
@@ -183,6 +187,7 @@ impl Front {
         self.entrance = Entrance {
             ports: vec![port],
             seeks_primary: false,
+            knows_outcomes: false,
         };
     }
 
