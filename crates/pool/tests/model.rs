@@ -215,7 +215,10 @@ impl Lane {
             }
             // There is one pool: none has a server to evict.
             Action::Evict { .. } => {}
-            Action::Close { .. } | Action::Fail { .. } | Action::Notify { .. } => {
+            Action::Close { .. }
+            | Action::Fail { .. }
+            | Action::Hold(_)
+            | Action::Notify { .. } => {
                 panic!("nothing closes or fails: {action:?}");
             }
         }
