@@ -721,6 +721,8 @@ impl Tables {
         client.takes_over(server);
         client.transaction_at = now;
         server.lease = Some(id);
+        // A batch that is still kept belongs to the client before.
+        server.session.disarm_net();
         server.stage = Stage::Leased;
         server.request_at = now;
         if let Some(group) = self.groups.must_get_mut(client.group) {

@@ -419,6 +419,7 @@ impl Server {
         self.discard = Discard::Nothing;
         self.repeat.forget();
         self.comparison = None;
+        self.disarm_net();
         let running = !self.queue.is_empty();
         if running {
             // A COPY that waits for data and ignores Sync may be running, or may start yet. At other times both

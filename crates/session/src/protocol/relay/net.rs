@@ -370,6 +370,14 @@ mod tests {
     }
 
     #[test]
+    fn the_net_ends_with_the_client_that_had_it() {
+        let (client, mut server) = sent(&say().query("select 1"));
+        assert!(server.is_over_net());
+        let _ = server.abandon(&client, &mut Vec::new());
+        assert!(!server.is_over_net());
+    }
+
+    #[test]
     fn values_reported_with_a_refused_batch_are_told_later() {
         let (mut client, mut server) = sent(&say().query("select f()"));
         let mut told = Vec::new();
