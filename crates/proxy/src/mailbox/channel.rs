@@ -123,6 +123,14 @@ impl<T> Inbox<T> {
     }
 }
 
+impl<T> Drop for Inbox<T> {
+    /// Drops the unread messages, and with them the sockets that they hold. The channel would keep them for as long as
+    /// there are senders.
+    fn drop(&mut self) {
+        while self.next().is_some() {}
+    }
+}
+
 // === impl Wakeup ===
 
 impl Wakeup {

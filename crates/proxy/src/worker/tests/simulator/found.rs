@@ -429,3 +429,39 @@ fn notifications_of_two_connections_have_no_order_among_channels() {
         ],
     });
 }
+
+/// The workers of a process ended when one had just handed a server to another, which had not read the message.
+#[test]
+fn a_process_that_ends_closes_servers_that_are_on_their_way_between_workers() {
+    let ops = [
+        (What::Act, 0, 0x3486_e361_a67c_5a02),
+        (What::Act, 1, 0x795e_8ac2_ea77_dade),
+        (What::Settle, 0, 0),
+        (What::Vanish, 0, 0xa8ec_9749_4f19_ff5a),
+        (What::Upgrade, 1, 0x2549_beb6_d2ea_187c),
+        (What::Act, 0, 0xe8b0_29e3_ae36_1bd7),
+        (What::Settle, 0, 0),
+        (What::Act, 0, 0x1502_3b12_eedd_f11c),
+        (What::Clients, 0, 0),
+        (What::Vanish, 0, 0xef12_69f4_a126_0b9a),
+        (What::Settle, 0, 0),
+        (What::Act, 0, 0xc96e_7923_fea6_8652),
+        (What::Clients, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Vanish, 1, 0xa6f7_5315_094d_d817),
+        (What::Vanish, 0, 0x49bf_970b_81c3_4522),
+        (What::Act, 0, 0x02d2_501c_9d69_ac90),
+        (What::Act, 1, 0x4e09_0467_5304_0d61),
+    ];
+    let options = [
+        "; stand-in of TLS\nserver_tls_sslmode = require\nserver_tls_sslnegotiation = direct",
+        "; sends complete later, watermark 20000",
+    ];
+    replay(&Plan {
+        seed: 1_795_661_007_008_735,
+        workers: 3,
+        places: 2,
+        options: options.to_vec(),
+        ..plan(vec![exposed(&[]), exposed(&[])], &ops)
+    });
+}
