@@ -382,6 +382,30 @@ pub(crate) const FOUND: &[(&str, &str)] = &[
         A asks channels
         ",
     ),
+    (
+        "a start value that is the default, behind an unread text in a rollback",
+        "
+        pool 2 workers 2
+        client A user=app; application_name=
+        A: begin
+        A: set local application_name to 'one'
+        A: select length('{y*70000}') ;; reset standard_conforming_strings
+        A: rollback
+        A asks settings
+        ",
+    ),
+    (
+        "a start value that is not the default, behind an unread text in a rollback",
+        "
+        pool 2 workers 2
+        client A user=app; DateStyle=SQL, DMY
+        A: begin
+        A: set local DateStyle to 'German'
+        A: select length('{y*70000}') ;; reset standard_conforming_strings
+        A: rollback
+        A asks settings
+        ",
+    ),
 ];
 
 /// Programs that show a fault of Weir which is not fixed yet: name, text and fault. They are not run.
@@ -409,5 +433,18 @@ pub(crate) const NOT_YET: &[(&str, &str, &str)] = &[
         A> bind - d | sync
         ",
         "the client is told that the type cannot be found (XX000): PostgreSQL counts the parameters first (08P01)",
+    ),
+    (
+        "a start value in another spelling of the default, behind an unread text in a rollback",
+        "
+        pool 2 workers 2
+        client A user=app; DateStyle=iso
+        A: begin
+        A: set local DateStyle to 'German'
+        A: select length('{y*70000}') ;; reset standard_conforming_strings
+        A: rollback
+        A asks settings
+        ",
+        "the default is reported with the answer of the next request",
     ),
 ];

@@ -295,10 +295,10 @@ impl Client {
         };
     }
 
-    /// True if the client began with a value of its own for this parameter; compares names without regard to case.
-    pub(crate) fn began_with(&self, name: &str) -> bool {
+    /// True if the client began with another value than this for the parameter; compares names without regard to case.
+    pub(crate) fn began_with_another(&self, name: &str, value: &str) -> bool {
         let mut startup = self.startup.iter();
-        startup.any(|(began, _)| began.eq_ignore_ascii_case(name))
+        startup.any(|(began, own)| began.eq_ignore_ascii_case(name) && own != value)
     }
 
     /// Returns the client's subscriptions through the shared listening connection ([`crate::channels`]).

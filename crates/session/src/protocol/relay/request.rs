@@ -199,7 +199,7 @@ pub(super) fn tell_but_reset(client: &mut Client, server: &Server, to_client: &m
     for (name, value) in server.reported.iter() {
         let is_known = client.reported.get(name) == Some(value);
         let is_default = server.default_of(name) == Some(value);
-        if is_known || is_default && client.began_with(name) {
+        if is_known || is_default && client.began_with_another(name, value) {
             continue;
         }
         // Cannot fail, as above; the server keeps no more values than a client.

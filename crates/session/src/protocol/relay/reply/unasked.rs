@@ -72,11 +72,11 @@ impl Work<'_, '_> {
                     settings.set(name, &value);
                 }
             };
-            let began = self.client.began_with(name);
+            let is_anothers = self.client.began_with_another(name, &value);
             if self.server.rarities.has(ServerRarity::RanUnread)
                 && !for_nobody
                 && is_default
-                && began
+                && is_anothers
             {
                 // The value was reset, so the client's own value is set again, and reported, before its next message.
                 Arc::make_mut(&mut self.server.settings).unset(name);
