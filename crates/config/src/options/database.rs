@@ -111,6 +111,8 @@ section! {
         failover_hold: Option<Duration> = seconds("0").unset();
         /// Overrides the global `min_time_between_holds`.
         min_time_between_holds: Option<Duration> = seconds("0").unset();
+        /// Overrides the global `keep_client`.
+        keep_client: Option<bool> = flag("0").unset();
         /// Overrides the global `watch_user`.
         watch_user: Option<String> = text("").unset().longest(127);
         /// Overrides the global `watch_password`.
