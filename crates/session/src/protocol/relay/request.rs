@@ -239,7 +239,7 @@ pub fn requests(
         work.stalled = true;
         return Ok(work.taken(at, false));
     }
-    work.discard_sequences_for_readers();
+    work.discard_sequences_for_readers(at);
     if work.link.server.guard.is_some() && work.link.server.owes_guard() && !input.is_empty() {
         work.link.server.put_guard(work.to_server.insert());
     }

@@ -6,7 +6,7 @@ use weir_wire::backend::TransactionStatus;
 use super::{Link, Work};
 use crate::expected::Duty;
 use crate::rarities::ClientRarity;
-use crate::relay::StatePolicy;
+use crate::relay::{Batch, StatePolicy, first_text};
 use crate::server::{Progress, Sent, SequenceValues};
 
 impl Link<'_> {
@@ -36,8 +36,11 @@ impl Work<'_, '_, '_, '_> {
     /// Discards sequence values of other clients, or outdated ones of the client itself, for a client whose application
     /// reads them. A statement may read them without a trace in its text. Does the same for a client that keeps its
     /// server for any reason: it may read in a later transaction, when it has values of its own.
+    ///
+    /// PostgreSQL takes a snapshot for it, and refuses SET TRANSACTION afterwards. So such a request goes first, if it is
+    /// behind a BEGIN that was sent before the client counted as one that reads.
     #[inline]
-    pub(super) fn discard_sequences_for_readers(&mut self) {
+    pub(super) fn discard_sequences_for_readers(&mut self, at: usize) {
         let Link {
             client,
             server,
@@ -46,7 +49,11 @@ impl Work<'_, '_, '_, '_> {
         } = &*self.link;
         let keeps = || rules.state == StatePolicy::Track && client.pin().is_some();
         if server.sequences.are_foreign() && (client.sequences.keeps_moved() || keeps()) {
-            self.discard_sequences();
+            let next = Batch::scan(self.input.get(at..).unwrap_or_default());
+            let is_in_block = server.status() == TransactionStatus::InTransaction;
+            if !(is_in_block && first_text(&next, client).is_some_and(may_set_modes)) {
+                self.discard_sequences();
+            }
         }
     }
 
@@ -114,6 +121,15 @@ impl Work<'_, '_, '_, '_> {
             server.sequences.advance();
         }
     }
+}
+
+/// True if a text may set the modes of its transaction: it begins with BEGIN, START or SET.
+fn may_set_modes(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    [&b"BEGIN"[..], b"START", b"SET"].iter().any(|word| {
+        text.get(..word.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(word))
+    })
 }
 
 #[cfg(test)]
@@ -251,6 +267,31 @@ mod tests {
         assert_eq!(b.pin(), None);
         answer(&mut b, &mut t, "INSERT 0 1", TransactionStatus::Idle);
         assert_eq!(b.pin(), PIN);
+    }
+
+    #[test]
+    fn nothing_of_ours_stands_between_a_begin_and_the_modes_of_its_transaction() {
+        for modes in [
+            "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+            "begin isolation level repeatable read",
+        ] {
+            let (pool, mut a, mut s) = (Arc::default(), client(1), server());
+            s.sequences = SequenceValues::Foreign;
+            sent(&pool, &mut a, &mut s, "BEGIN", true);
+            // The question behind the transaction before is answered after the BEGIN was sent.
+            a.set_pin(Pin::State(Reason::TemporaryObject));
+            answer(&mut a, &mut s, "BEGIN", TransactionStatus::InTransaction);
+            let told = sent(&pool, &mut a, &mut s, modes, false);
+            assert!(!told.contains("DISCARD"), "{told}");
+            let tag = if modes.starts_with("SET") {
+                "SET"
+            } else {
+                "BEGIN"
+            };
+            answer(&mut a, &mut s, tag, TransactionStatus::InTransaction);
+            let told = sent(&pool, &mut a, &mut s, "SELECT f()", false);
+            assert!(told.contains("DISCARD SEQUENCES"), "{told}");
+        }
     }
 
     #[test]
