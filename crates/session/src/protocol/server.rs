@@ -115,6 +115,8 @@ pub struct Server {
     pub(crate) net: Net,
     /// Last message of a primary that the net has hidden.
     pub(crate) hidden_words: Option<Box<[u8]>>,
+    /// Warning of a shutdown that the net has kept back.
+    pub(crate) warning: Option<Box<[u8]>>,
     /// Guard of that batch, if a replica may be too old for it.
     pub(crate) guard: Option<Box<Guard>>,
     /// Treatment of reported values that belong to the host.
@@ -204,6 +206,7 @@ impl Server {
             errors: Vec::new(),
             repeat: Repeat::default(),
             net: Net::default(),
+            warning: None,
             guard: None,
             hidden_words: None,
             host_facts: HostFacts::default(),

@@ -49,6 +49,9 @@ const REFUSALS_BY_TEXT: [SqlState; 4] = [
     SqlState::INTERNAL_ERROR,
 ];
 
+/// Length of a message's length, in bytes.
+const LENGTH_LEN: usize = 4;
+
 /// Last words of a server whose host shuts down, on a primary too.
 const SHUTDOWNS: [SqlState; 2] = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN];
 
@@ -72,6 +75,12 @@ impl Server {
     /// Sends the next batch without a net: its errors go to the client.
     pub fn disarm_net(&mut self) {
         self.net = Net::Off;
+        self.warning = None;
+    }
+
+    /// True if the server has said that its session ends, or warned of that.
+    pub fn is_ending(&self) -> bool {
+        self.is_dying() || self.warning.is_some()
     }
 
     /// Hides changes of the values that belong to the host. Clients of this server may use another host next. On a
@@ -185,11 +194,31 @@ impl Work<'_, '_> {
         false
     }
 
+    /// Keeps a warning of a shutdown from the client over an armed net: PostgreSQL ends a session with it, and closes the
+    /// connection. If a reply follows nevertheless, the client gets both.
+    #[inline]
+    pub(super) fn keeps_warning(&mut self, body: &[u8]) -> bool {
+        let is_kept = self.server.net == Net::Armed && has_code(body, &SHUTDOWNS);
+        if is_kept {
+            self.server.warning = Some(body.into());
+        }
+        is_kept
+    }
+
     /// Drops the reply to a refused batch, or ends the net because a reply goes to the client.
     #[cold]
     pub(super) fn settle_net(&mut self, told: Arc<Reported>) {
         match self.server.net {
-            Net::Armed if !self.to_client.is_empty() => self.server.net = Net::Off,
+            Net::Armed if !self.to_client.is_empty() => {
+                self.server.net = Net::Off;
+                if let Some(warning) = self.server.warning.take() {
+                    let len = u32::try_from(warning.len() + LENGTH_LEN).unwrap_or(u32::MAX);
+                    let out = self.to_client.insert();
+                    out.push(backend::tag::NOTICE_RESPONSE);
+                    out.extend_from_slice(&len.to_be_bytes());
+                    out.extend_from_slice(&warning);
+                }
+            }
             Net::Armed | Net::Off => {}
             Net::Refused { by_text } => {
                 self.to_client.discard();
@@ -387,6 +416,21 @@ mod tests {
             assert_eq!(server.is_over_net(), is_hidden, "{code}");
             assert_eq!(server.take_hidden_words().is_some(), is_hidden, "{code}");
         }
+    }
+
+    #[test]
+    fn a_warning_of_a_shutdown_waits_for_what_comes_next() {
+        let (mut client, mut server) = sent(&say().query("select 1"));
+        server.hide_host_facts(false);
+        let mut warning = error("WARNING", "57P02", "terminating connection");
+        warning[0] = backend::tag::NOTICE_RESPONSE;
+        assert_eq!(hear(&mut client, &mut server, &warning).0, b"");
+        assert!(server.is_over_net() && server.is_ending() && !server.is_dying());
+        // It was a statement's own.
+        let row = b"D\0\0\0\x06\0\0".to_vec();
+        let heard = hear(&mut client, &mut server, &row).0;
+        assert_eq!(heard, [row, warning].concat());
+        assert!(!server.is_over_net() && !server.is_ending());
     }
 
     #[test]

@@ -230,7 +230,7 @@ impl Work<'_, '_> {
             tag::ROW_DESCRIPTION => self.row_description(header, body),
             tag::EMPTY_QUERY_RESPONSE => self.ends_execute(tag::EMPTY_QUERY_RESPONSE),
             tag::PARAMETER_STATUS => self.parameter_status(body),
-            tag::NOTICE_RESPONSE => Ok(self.notice()),
+            tag::NOTICE_RESPONSE => Ok(self.notice(body)),
             tag::NOTIFICATION_RESPONSE => Ok(self.notified(body)),
             tag::ERROR_RESPONSE => self.error(body),
             tag::COPY_IN_RESPONSE => self.copy_in(),
@@ -439,7 +439,11 @@ impl Work<'_, '_> {
             }
             _ => {}
         }
-        if self.is_clients() {
+        // A SET at the beginning of a block is part of its beginning: SET TRANSACTION must come before any query.
+        let is_beginning = body == b"SET\0"
+            && self.server.status == TransactionStatus::InTransaction
+            && self.server.progress.begins_transaction();
+        if self.is_clients() && !is_beginning {
             self.server.progress.work();
             self.server.sequences.work();
         }
@@ -594,19 +598,6 @@ impl Work<'_, '_> {
             .queue
             .front()
             .is_some_and(|front| front.held_back)
-    }
-
-    /// Decides on a notice. The client saw notices about a statement when it prepared it, so those about our copies are
-    /// dropped.
-    fn notice(&self) -> Verdict {
-        let parsed = (self.server.queue.front()).filter(|front| front.kind == Kind::Parse);
-        if let Some(statement) = parsed.and_then(|front| front.statement.as_ref()) {
-            statement.has_talked();
-        }
-        match self.duty() {
-            Some((_, duty)) if duty != Duty::Forward => Verdict::Drop,
-            _ => Verdict::Keep,
-        }
     }
 
     fn asynchronous(&self) -> Verdict {

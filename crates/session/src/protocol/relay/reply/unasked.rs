@@ -7,12 +7,26 @@ use weir_wire::encode;
 
 use super::{ServerFault, Verdict, Work};
 use crate::client::Client;
-use crate::expected::Duty;
+use crate::expected::{Duty, Kind};
 use crate::rarities::ServerRarity;
 use crate::server::HostFacts;
 use crate::settings::{Settings, is_host_fact, is_settable};
 
 impl Work<'_, '_> {
+    /// Decides on a notice. The client saw notices about a statement when it prepared it, so those about our copies are
+    /// dropped.
+    pub(super) fn notice(&mut self, body: &[u8]) -> Verdict {
+        let parsed = (self.server.queue.front()).filter(|front| front.kind == Kind::Parse);
+        if let Some(statement) = parsed.and_then(|front| front.statement.as_ref()) {
+            statement.has_talked();
+        }
+        match self.duty() {
+            Some((_, duty)) if duty != Duty::Forward => Verdict::Drop,
+            _ if self.keeps_warning(body) => Verdict::Drop,
+            _ => Verdict::Keep,
+        }
+    }
+
     /// Handles a notification from the leased server. If the client is subscribed to its channel through the hub, it
     /// gets the notification from there. In a notification of its own, the server's process id is replaced by the one
     /// the client knows. No other client uses the server while it listens for this client.
