@@ -52,6 +52,8 @@ pub(crate) struct Standing {
     known: Vec<(Target, Answer)>,
     /// Time of the question that was answered last.
     asked_at: Option<Moment>,
+    /// Time of the question whose answer showed a change last.
+    changed_at: Option<Moment>,
     /// The process's count of statements about roles at that time.
     changes: u64,
 }
@@ -71,26 +73,42 @@ impl Standing {
     }
 
     /// Compares an answer with the earlier one from this address. Without an earlier one, a server that has just logged
-    /// in counts as current, and an older one as outdated.
-    fn judge(&mut self, target: &Target, answer: Answer, is_new: bool) -> Verdict {
-        let place = self.known.iter().position(|(of, _)| of == target);
-        let known = place.and_then(|place| self.known.get(place));
-        match known {
-            Some((_, known)) if *known == answer => Verdict::Current,
-            None if is_new => {
-                if self.known.len() >= ADDRESSES_MAX {
-                    self.known.clear();
-                }
-                self.known.push((target.clone(), answer));
-                Verdict::Current
-            }
-            Some(_) | None => {
-                // The answer of the next new server becomes the standard.
-                *self = Self::default();
-                Verdict::Outdated
-            }
+    /// in counts as current, and so does one that answers like a server at another address, as hosts of one cluster do,
+    /// if it has logged in since the last change. Any other one counts as outdated.
+    fn judge(&mut self, server: &Asked, answer: Answer) -> Verdict {
+        let mut known = self.known.iter();
+        let at_address = known.find(|(of, _)| *of == server.target);
+        if at_address.is_some_and(|(_, known)| *known == answer) {
+            return Verdict::Current;
         }
+        let has_changed = at_address.is_some();
+        let is_since = self.changed_at.is_none_or(|at| server.began > at);
+        let is_like_others = || is_since && self.known.iter().any(|(_, known)| *known == answer);
+        if !has_changed && (server.is_new || is_like_others()) {
+            if self.known.len() >= ADDRESSES_MAX {
+                self.known.clear();
+            }
+            self.known.push((server.target.clone(), answer));
+            return Verdict::Current;
+        }
+        if has_changed {
+            self.changed_at = Some(server.asked_at);
+        }
+        // The answer of the next new server becomes the standard.
+        self.known.clear();
+        self.asked_at = None;
+        Verdict::Outdated
     }
+}
+
+/// Server that was asked about its role.
+struct Asked {
+    target: Target,
+    /// Time of its login.
+    began: Moment,
+    asked_at: Moment,
+    /// True if it has just logged in.
+    is_new: bool,
 }
 
 impl<D: Driver> Worker<D> {
@@ -158,9 +176,14 @@ impl<D: Driver> Worker<D> {
         // Errors of this query belong to no client.
         let _ = server.session.take_errors();
         let answer = std::mem::take(&mut server.answer);
-        let (is_new, lane_id) = (server.is_new, server.lane);
+        let lane_id = server.lane;
         let (asked_at, changes) = server.role_asked;
-        let target = server.facts.target.clone();
+        let asked = Asked {
+            target: server.facts.target.clone(),
+            began: server.facts.connected_at,
+            asked_at,
+            is_new: server.is_new,
+        };
         let Some(lane) = self.tables.lanes.must_get(lane_id) else {
             return;
         };
@@ -174,10 +197,11 @@ impl<D: Driver> Worker<D> {
                 standing.asked_at = Some(asked_at);
                 standing.changes = changes;
                 let row = rows.into_iter().next().unwrap_or_default();
-                standing.judge(&target, row, is_new)
+                standing.judge(&asked, row)
             }
             // The server has no such catalogue, or its last client's settings do not let it answer.
             other => {
+                let target = &asked.target;
                 tracing::debug!("role check of {target:?} got no answer: {other:?}");
                 Verdict::Current
             }
@@ -259,5 +283,51 @@ impl<D: Driver> Worker<D> {
         if is_sign && let Some(server) = self.tables.servers.must_get_mut(server_id) {
             server.is_role_doubtful = true;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Judges the answer of a server at 10.0.0.`last` that logged in at `began` and is asked at 100.
+    fn judge(standing: &mut Standing, last: u8, began: u64, role: &str, is_new: bool) -> Verdict {
+        let address = std::net::SocketAddr::from(([10, 0, 0, last], 5432));
+        let asked = Asked {
+            target: Target::Tcp(address, None),
+            began: Moment(began),
+            asked_at: Moment(100),
+            is_new,
+        };
+        standing.judge(&asked, vec![Some(role.into())])
+    }
+
+    #[test]
+    fn a_pool_finds_an_answer_that_differs_from_the_last_one_at_its_address() {
+        let all = &mut Standing::default();
+        assert_eq!(judge(all, 1, 1, "16384", false), Verdict::Outdated);
+        assert_eq!(judge(all, 1, 2, "16384", true), Verdict::Current);
+        assert_eq!(judge(all, 1, 1, "16384", false), Verdict::Current);
+        assert_eq!(judge(all, 1, 1, "16999", false), Verdict::Outdated);
+        assert_eq!(judge(all, 1, 101, "16999", true), Verdict::Current);
+    }
+
+    #[test]
+    fn an_old_server_of_another_host_is_current_if_it_answers_like_the_first() {
+        let all = &mut Standing::default();
+        judge(all, 1, 1, "16384", true);
+        assert_eq!(judge(all, 2, 1, "16384", false), Verdict::Current);
+        assert_eq!(judge(all, 3, 1, "16999", false), Verdict::Outdated);
+    }
+
+    #[test]
+    fn a_server_from_before_a_change_is_outdated_at_any_host() {
+        let all = &mut Standing::default();
+        judge(all, 1, 1, "old", true);
+        assert_eq!(judge(all, 1, 1, "new", false), Verdict::Outdated);
+        assert_eq!(judge(all, 1, 101, "new", true), Verdict::Current);
+        assert_eq!(judge(all, 2, 99, "new", false), Verdict::Outdated);
+        assert_eq!(judge(all, 1, 102, "new", true), Verdict::Current);
+        assert_eq!(judge(all, 2, 102, "new", false), Verdict::Current);
     }
 }
