@@ -35,6 +35,7 @@ mod reading;
 mod route;
 mod rules;
 mod seek;
+mod silent;
 mod token;
 mod trace;
 mod waiting;
@@ -186,17 +187,6 @@ impl<D: Driver> Worker<D> {
             let old = before.host(host.host);
             if old.is_some_and(|old| !is_same_life(old, host)) {
                 self.recycle_host(group_id, host.host);
-            }
-        }
-    }
-
-    /// Lets reads that wait for a replica which does not answer any more run elsewhere. Nothing of their reply has gone to
-    /// the clients. Other clients of that host keep their connections, as long as these last.
-    fn give_up_silent_hosts(&mut self, group_id: GroupId) {
-        for id in self.tables.servers_of_silent_hosts(group_id) {
-            // Another one's end may have closed it.
-            if self.tables.servers.get(id).is_some() {
-                self.close_server(id, "host does not answer");
             }
         }
     }
@@ -597,42 +587,13 @@ impl Tables {
         Some(verdict)
     }
 
-    /// Returns the servers of hosts that are down, as far as their clients may go elsewhere.
-    fn servers_of_silent_hosts(&self, group_id: GroupId) -> Vec<ServerId> {
-        let Some(group) = self.groups.must_get(group_id) else {
-            return Vec::new();
-        };
-        let Some(routing) = &group.routing else {
-            return Vec::new();
-        };
-        let is_down = |lane: LaneId| {
-            let host = self.lanes.must_get(lane).and_then(|lane| lane.global.host);
-            let host = host.and_then(|host| routing.hosts.host(host));
-            host.is_some_and(|host| host.state == State::Down)
-        };
-        let down: Vec<_> = group
-            .lanes
-            .iter()
-            .copied()
-            .filter(|id| is_down(*id))
-            .collect();
-        if down.is_empty() {
-            return Vec::new();
-        }
-        let servers = self.servers.iter().filter(|(_, server)| {
-            let client = server.lease.filter(|_| down.contains(&server.lane));
-            client.is_some_and(|client| self.may_run_elsewhere(client, server, Duration::ZERO))
-        });
-        servers.map(|(id, _)| id).collect()
-    }
-
     /// True if a lost server, which was at work for this time, owes its client nothing but a batch that may run elsewhere.
     pub(super) fn may_run_elsewhere(&self, id: ClientId, server: &Server, took: Duration) -> bool {
         let client = self.clients.must_get(id);
         let route = client.and_then(|client| client.route.as_ref());
         server.session.is_over_net()
             && !server.kept_batch.is_empty()
-            && route.is_some_and(|route| route.may_repeat(server.session.is_dying(), took))
+            && route.is_some_and(|route| route.may_repeat(server.session.is_ending(), took))
     }
 }
 
@@ -739,6 +700,13 @@ impl Routing {
             fixed: Fixed::default(),
             between_holds: settings.min_time_between_holds,
         }))
+    }
+
+    /// Notes the last commit of a client that has arrived from another process.
+    pub(super) fn note_earlier_write(&self, route: &Route) {
+        if route.state.last_write != Moment(0) {
+            self.cluster.wrote(route.state.last_write);
+        }
     }
 
     /// True if texts decide on the hosts of a session's requests. They do not if the split is off.

@@ -25,6 +25,7 @@ mod proxied;
 mod restart;
 mod roles;
 mod secure;
+mod silent;
 mod simulator;
 mod sizing;
 mod throttle;

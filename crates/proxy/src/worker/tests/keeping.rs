@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use weir_testkit::backend::Database;
-use weir_testkit::cluster::Cluster;
 use weir_testkit::cuts::Dice;
 use weir_testkit::say::say;
 
 use super::super::keeping::Kept;
-use super::world::{Sentry, World};
+use super::world::{TwoHosts, World};
 use crate::driver::memory::End;
 use crate::orders::Task;
 
@@ -177,18 +176,7 @@ fn a_client_that_only_keeps_a_server_does_not_notice_its_end() {
 
 /// A database with two hosts, and a client that keeps a server of the primary.
 fn kept_at_the_primary() -> (World, usize) {
-    let lines = "session_state = track\nquery_wait_notify = 0\n[databases]\n\
-                 shop = host=10.0.0.1 replicas=10.0.0.2 watch_user=ann read_write_split=auto\n; no others";
-    let mut world = World::new(1, lines);
-    let cluster = Cluster::new(2);
-    world.database = Some(Database::default());
-    world.cluster = Some(cluster.clone());
-    let mut sentry = Sentry::new(&world.global, &cluster, world.now(), 1);
-    for _ in 0..100 {
-        world.pass(Duration::from_millis(20));
-        sentry.tick(&world.global, world.now());
-    }
-    assert_eq!(sentry.primary(), Some(0));
+    let TwoHosts { mut world, .. } = TwoHosts::new();
     let client = world.login();
     let heard = world.ask(client, &say().query(NEXT));
     assert!(heard.ends_with("Z(I)"), "{heard}");

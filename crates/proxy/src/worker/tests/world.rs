@@ -37,7 +37,7 @@ mod upgrade;
 
 use protected::Helpers;
 pub(super) use protected::Protecting;
-pub(super) use sentry::Sentry;
+pub(super) use sentry::{Sentry, TwoHosts};
 use upgrade::{Predecessor, staff};
 
 /// Default capacity of a connection, in bytes.

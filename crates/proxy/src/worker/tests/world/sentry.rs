@@ -2,14 +2,17 @@
 //! dice decide. `crate::watching` does the same over connections.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_pool::{HostId, Moment};
+use weir_testkit::backend::Database;
 use weir_testkit::cluster::{Cluster, Position};
 use weir_testkit::cuts::Dice;
 use weir_watch::{
     Answer, Failure, FailureKind, Lsn, Position as Answered, Receiver, Snapshot, Watch, Writes,
 };
 
+use super::World;
 use crate::global::{Cluster as Shared, Global};
 use crate::watching::specs;
 
@@ -41,6 +44,45 @@ pub(in super::super) struct Sentry {
     known_write: Moment,
     answered: Moment,
     dice: Dice,
+}
+
+/// Database `shop` with two hosts, and its watch, by which host 0 takes writes.
+pub(in super::super) struct TwoHosts {
+    pub(in super::super) world: World,
+    pub(in super::super) cluster: Cluster,
+    pub(in super::super) sentry: Sentry,
+}
+
+impl TwoHosts {
+    pub(in super::super) fn new() -> Self {
+        let lines = "session_state = track\nquery_wait_notify = 0\n[databases]\n\
+                     shop = host=10.0.0.1 replicas=10.0.0.2 watch_user=ann read_write_split=auto\n; no others";
+        let mut world = World::new(1, lines);
+        let cluster = Cluster::new(2);
+        world.database = Some(Database::default());
+        world.cluster = Some(cluster.clone());
+        let sentry = Sentry::new(&world.global, &cluster, world.now(), 1);
+        let mut hosts = Self {
+            world,
+            cluster,
+            sentry,
+        };
+        hosts.watch_until(|sentry| sentry.primary() == Some(0));
+        hosts
+    }
+
+    /// Lets time pass until the watch has found out what is expected.
+    #[track_caller]
+    pub(in super::super) fn watch_until(&mut self, is_found: impl Fn(&Sentry) -> bool) {
+        for _ in 0..1_000 {
+            self.world.advance(Duration::from_millis(20));
+            self.sentry.tick(&self.world.global, self.world.now());
+            if is_found(&self.sentry) {
+                return self.world.settle();
+            }
+        }
+        panic!("the watch finds nothing out");
+    }
 }
 
 impl Sentry {
