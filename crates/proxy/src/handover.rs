@@ -25,7 +25,7 @@ mod link;
 pub use link::{Link, LinkError};
 
 /// Version of the packets. Other versions are refused.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 /// Longest packet, in bytes. A client whose session is longer stays with its process.
 const PACKET_MAX: usize = 128 * 1024;
 
@@ -66,9 +66,19 @@ pub(crate) struct Moved {
     pub(crate) cancel_pid: u32,
     pub(crate) cancel_key: Vec<u8>,
     pub(crate) session: Portable,
+    /// Last commits of the client; none if nobody has kept them in mind.
+    pub(crate) wrote: Option<Wrote>,
     pub(crate) proofs: Proofs,
     /// Time of sending, by the machine's monotonic clock.
     pub(crate) sent_us: u64,
+}
+
+/// Last commits of a client that moves: microseconds since then at the time of sending, none if there was none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Wrote {
+    pub(crate) any: Option<u64>,
+    /// Last commit with `synchronous_commit = off`.
+    pub(crate) asynchronous: Option<u64>,
 }
 
 /// Keys and secrets that clients of the pool have left for logins to servers.
@@ -175,9 +185,10 @@ mod tests {
         let packet = cancel(4).encode().unwrap();
         let mut other = packet.clone();
         other[0] = VERSION + 1;
+        let newer = VERSION + 1;
         assert!(matches!(
             LinkMessage::decode(&other),
-            Err(LinkError::Version(5))
+            Err(LinkError::Version(version)) if version == newer
         ));
         let longer = [&packet[..], &[0]].concat();
         assert!(matches!(

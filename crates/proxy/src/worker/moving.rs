@@ -212,6 +212,8 @@ impl<D: Driver> Worker<D> {
             cancel_pid: identity.cancel_pid,
             cancel_key: cancel_key.expose().to_vec(),
             session: client.session.export()?,
+            wrote: (group.routing.as_ref())
+                .map(|_| Route::wrote(client.route.as_deref(), self.now)),
             proofs: proofs(&group.global),
             sent_us: clock::machine_us(),
         })
@@ -293,10 +295,13 @@ impl<D: Driver> Worker<D> {
         share_reported(&mut client.session, &mut group.reported);
         identify(client, moved, self.now);
         (client.group, client.lane) = (group_id, lane_id);
-        client.route = group
-            .routing
-            .as_ref()
-            .map(|_| Route::arrived(self.global.clock.now()));
+        client.route = group.routing.as_ref().map(|routing| {
+            let on_the_way = clock::machine_us().saturating_sub(moved.sent_us);
+            let route = Route::arrived(self.global.clock.now(), moved.wrote, on_the_way);
+            // Reads of other sessions may have to see these commits as well.
+            routing.note_earlier_write(&route);
+            route
+        });
         group.clients += 1;
         let timer = group.has_timeouts.then_some(self.now);
         let key = Secret::new(moved.cancel_key.clone());

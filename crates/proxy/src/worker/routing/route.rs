@@ -17,6 +17,7 @@ use super::super::keeping::Kept;
 use super::super::slots::{Client, Server};
 use super::{NET_MAX, default_isolation, rules, trace};
 use crate::global::FreshnessWaiter;
+use crate::handover::Wrote;
 
 /// Time for which a replica with `WAIT FOR LSN` waits in a guard. The read runs on the primary afterwards.
 const GUARD_WAIT: Duration = Duration::from_millis(20);
@@ -233,10 +234,32 @@ impl Route {
         }
     }
 
-    /// Returns the route of a client that arrives from another process, where it may just have written.
-    pub(in super::super) fn arrived(now: Moment) -> Box<Self> {
+    /// Returns the last commits of a client that leaves for another process; without a route it has sent no request.
+    pub(in super::super) fn wrote(route: Option<&Self>, now: Moment) -> Wrote {
+        let state = route.map(|route| &route.state);
+        let age = |at: Moment| (at != Moment(0)).then(|| now.0.saturating_sub(at.0));
+        Wrote {
+            any: state.and_then(|state| age(state.last_write)),
+            asynchronous: state.and_then(|state| age(state.last_async_write)),
+        }
+    }
+
+    /// Returns the route of a client that arrives from another process, which it left before `on_the_way` microseconds. If
+    /// it is not known when the client wrote, it may just have done so.
+    pub(in super::super) fn arrived(
+        now: Moment,
+        wrote: Option<Wrote>,
+        on_the_way: u64,
+    ) -> Box<Self> {
+        // A commit from before this process began is not none: hosts have to prove that they show it.
+        let at = |age: u64| Moment(now.0.saturating_sub(age.saturating_add(on_the_way)).max(1));
+        let place = |age: Option<u64>| age.map_or(Moment(0), at);
         let mut route = Self::new();
-        (route.state.last_write, route.state.last_async_write) = (now, now);
+        let state = &mut route.state;
+        (state.last_write, state.last_async_write) = match wrote {
+            Some(wrote) => (place(wrote.any), place(wrote.asynchronous)),
+            None => (now, now),
+        };
         Box::new(route)
     }
 
@@ -553,4 +576,28 @@ fn reads_on(session: &Session, judge: &mut Judge, mut input: &[u8]) -> bool {
         input = input.get(batch.extent().len..).unwrap_or_default();
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_moves_takes_the_times_of_its_commits_along() {
+        let mut left = Route::new();
+        let never = Route::wrote(None, Moment(50));
+        assert_eq!(never, Route::wrote(Some(&left), Moment(50)));
+        left.state.last_write = Moment(7_000_000);
+        let wrote = Some(Route::wrote(Some(&left), Moment(9_000_000)));
+        let arrived = |now, wrote| {
+            let route = Route::arrived(Moment(now), wrote, 1_000_000);
+            (route.state.last_write, route.state.last_async_write)
+        };
+        // Two seconds before it was sent, which took one.
+        assert_eq!(arrived(20_000_000, wrote), (Moment(17_000_000), Moment(0)));
+        // Before this process began.
+        assert_eq!(arrived(2_000_000, wrote), (Moment(1), Moment(0)));
+        assert_eq!(arrived(2_000_000, Some(never)), (Moment(0), Moment(0)));
+        assert_eq!(arrived(5, None), (Moment(5), Moment(5)));
+    }
 }
