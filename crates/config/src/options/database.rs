@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     Field, Kind, Opt, flag, int, of_kind, pool_size, ranged, seconds, section, size, text, word,
 };
+use crate::hint::HintPoint;
 use crate::options::LAG_MAX;
 use crate::pattern::FunctionPattern;
 use crate::point::HostPoint;
@@ -111,6 +112,12 @@ section! {
         failover_hold: Option<Duration> = seconds("0").unset();
         /// Overrides the global `min_time_between_holds`.
         min_time_between_holds: Option<Duration> = seconds("0").unset();
+        /// Places that tell of failovers, whose news have all hosts probed at once: `patroni:http://HOST:PORT` or `etcd:http://HOST:PORT/NAMESPACE/SCOPE`. Elements without a tool are further servers of the one before.
+        failover_hints: Vec<HintPoint> = of_kind(Kind::Hints, "");
+        /// User at the places of `failover_hints`; without it they are asked anonymously.
+        failover_hints_user: Option<String> = text("").unset().longest(127);
+        /// Password of `failover_hints_user`.
+        failover_hints_password: Option<Secret> = of_kind(Kind::Secret, "").unset().longest(1024);
         /// Overrides the global `watch_user`.
         watch_user: Option<String> = text("").unset().longest(127);
         /// Overrides the global `watch_password`.
