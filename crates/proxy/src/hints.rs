@@ -206,7 +206,14 @@ impl Reader {
         let tool = self.spec.source.tool;
         let before = self.known.replace(state);
         // The first report is no news: all hosts are probed when Weir begins to watch them.
-        let (Some(before), Some(now)) = (before, &self.known) else {
+        let Some(now) = &self.known else {
+            return;
+        };
+        let Some(before) = before else {
+            tracing::info!(
+                "hints of failovers: {tool} at {server} reports that {}",
+                now.0
+            );
             return;
         };
         if before == *now {

@@ -86,7 +86,6 @@ fn start(spec: SourceSpec) -> io::Result<Running> {
     let thread = Builder::new()
         .name("weir-hints".to_owned())
         .spawn(move || reader.run(&mut *source))?;
-    tracing::info!("hints of failovers are read from {spec}");
     Ok(Running {
         spec,
         stop: Some(stop),
