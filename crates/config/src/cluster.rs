@@ -12,12 +12,14 @@ use crate::routing::{
     HostRole, ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain, Target,
 };
 use crate::settings::{Settings, pick_time};
+use crate::tls::SYSTEM_ROOTS;
 use crate::types::{HostAddr, Secret};
 
 /// Options of a database that need several hosts.
-pub(crate) const OPTIONS: [&str; 21] = [
+pub(crate) const OPTIONS: [&str; 22] = [
     "comment_hints",
     "failover_hints",
+    "failover_hints_ca_file",
     "failover_hints_password",
     "failover_hints_user",
     "fallback_max_share",
@@ -199,11 +201,15 @@ pub(crate) fn hosts_of(entry: &Database, tables: &HostTables) -> Vec<ClusterHost
 
 /// Returns the places that tell of failovers of an entry.
 fn hints_of(entry: &Database) -> Hints {
+    let ca_file = entry.failover_hints_ca_file.as_deref();
+    let ca_file = ca_file.filter(|file| !file.is_empty());
+    let ca_file = ca_file.unwrap_or(SYSTEM_ROOTS);
     Hints {
         // A mistake is refused by the check of the entry.
         sources: hint::sources(&entry.failover_hints).unwrap_or_default(),
         user: entry.failover_hints_user.clone().unwrap_or_default(),
         password: entry.failover_hints_password.clone().unwrap_or_default(),
+        ca_file: ca_file.to_owned(),
     }
 }
 

@@ -23,6 +23,8 @@ enumeration! {
 pub struct HintPoint {
     /// The tool; `None` = that of the element before.
     pub tool: Option<HintTool>,
+    /// True for `https`.
+    pub is_secure: bool,
     /// Host with a port. Never a unix socket.
     pub host: HostPoint,
     /// Path behind the port, which begins with `/`; empty if there is none.
@@ -34,10 +36,19 @@ pub struct HintPoint {
 pub struct HintSource {
     /// The tool.
     pub tool: HintTool,
-    /// Servers as `HOST:PORT`. At least one.
+    /// Servers as `http://HOST:PORT` or `https://HOST:PORT`. At least one.
     pub servers: Vec<String>,
     /// Key of the leader in etcd, as `/service/main/leader`; empty for Patroni.
     pub key: String,
+}
+
+impl HintSource {
+    /// True if a server is reached by `https`.
+    #[must_use]
+    pub fn is_secure(&self) -> bool {
+        let mut servers = self.servers.iter();
+        servers.any(|server| server.starts_with("https:"))
+    }
 }
 
 /// All that a database has set about hints of failovers.
@@ -49,13 +60,15 @@ pub struct Hints {
     pub user: String,
     /// Password of the user.
     pub password: Secret,
+    /// Path of the CA certificates for places with `https`, or [`SYSTEM_ROOTS`](crate::SYSTEM_ROOTS).
+    pub ca_file: String,
 }
 
 /// Longest path. Patroni's namespace and scope are words.
 const PATH_MAX: usize = 255;
 
 impl HintPoint {
-    /// Parses `TOOL:http://HOST:PORT/PATH`. The tool and the path may be missing.
+    /// Parses `TOOL:http://HOST:PORT/PATH`, or with `https`. The tool and the path may be missing.
     ///
     /// # Errors
     /// Describes the mistake in the text.
@@ -71,12 +84,10 @@ impl HintPoint {
             Some((tool, url)) => (Some(tool), url),
             None => (None, text),
         };
-        if url.starts_with("https://") {
-            return Err(
-                "https is not supported here: name an address of this machine or of a trusted network with http",
-            );
-        }
-        let rest = url.strip_prefix("http://").ok_or(SHAPE)?;
+        let (is_secure, rest) = match url.strip_prefix("https://") {
+            Some(rest) => (true, rest),
+            None => (false, url.strip_prefix("http://").ok_or(SHAPE)?),
+        };
         let (host, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
@@ -97,7 +108,20 @@ impl HintPoint {
             return Err(SHAPE);
         }
         let path = path.to_owned();
-        Ok(Self { tool, host, path })
+        Ok(Self {
+            tool,
+            is_secure,
+            host,
+            path,
+        })
+    }
+}
+
+impl HintPoint {
+    /// Returns the server, as `http://HOST:PORT`.
+    fn server(&self) -> String {
+        let scheme = if self.is_secure { "https" } else { "http" };
+        format!("{scheme}://{}", self.host)
     }
 }
 
@@ -106,7 +130,7 @@ impl fmt::Display for HintPoint {
         if let Some(tool) = self.tool {
             write!(f, "{tool}:")?;
         }
-        write!(f, "http://{}{}", self.host, self.path)
+        write!(f, "{}{}", self.server(), self.path)
     }
 }
 
@@ -132,7 +156,7 @@ impl Field for Vec<HintPoint> {
 pub(crate) fn sources(points: &[HintPoint]) -> Result<Vec<HintSource>, String> {
     let mut sources: Vec<HintSource> = Vec::new();
     for point in points {
-        let server = point.host.to_string();
+        let server = point.server();
         let Some(tool) = point.tool else {
             let source = sources.last_mut().ok_or_else(|| {
                 format!(
@@ -204,22 +228,26 @@ mod tests {
         use HintTool::{Etcd, Patroni};
         assert_eq!(
             read("patroni:http://10.0.0.1:8008/,http://[::1]:8008"),
-            Ok(vec![source(Patroni, &["10.0.0.1:8008", "[::1]:8008"], "")])
+            Ok(vec![source(
+                Patroni,
+                &["http://10.0.0.1:8008", "http://[::1]:8008"],
+                ""
+            )])
         );
         assert_eq!(
-            read("etcd:http://e1:2379/service/main,http://e2:2379/service/main/,http://e3:2379"),
+            read("etcd:http://e1:2379/service/main,https://e2:2379/service/main/,http://e3:2379"),
             Ok(vec![source(
                 Etcd,
-                &["e1:2379", "e2:2379", "e3:2379"],
+                &["http://e1:2379", "https://e2:2379", "http://e3:2379"],
                 "/service/main/leader"
             )])
         );
         assert_eq!(
             read("patroni:http://db1:8008,etcd:http://e1:2379/db/a,etcd:http://e1:2379/db/b"),
             Ok(vec![
-                source(Patroni, &["db1:8008"], ""),
-                source(Etcd, &["e1:2379"], "/db/a/leader"),
-                source(Etcd, &["e1:2379"], "/db/b/leader"),
+                source(Patroni, &["http://db1:8008"], ""),
+                source(Etcd, &["http://e1:2379"], "/db/a/leader"),
+                source(Etcd, &["http://e1:2379"], "/db/b/leader"),
             ])
         );
     }
@@ -234,7 +262,7 @@ mod tests {
             ("patroni:http:///tmp:8008", "the path"),
             ("patroni:http://@tmp:8008", "has no user"),
             ("patroni:http://a:b@db1:8008", "set failover_hints_user"),
-            ("patroni:https://db1:8008", "https is not supported"),
+            ("patroni:ftp://db1:8008", "must be patroni:http://HOST:PORT"),
             ("patroni:http://db1:0", "a port must be"),
             ("patroni:http://db1:8008/a b", "the path"),
             ("patroni:http://db1:8008/a?b=%20", "the path"),

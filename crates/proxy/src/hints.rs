@@ -14,6 +14,7 @@ use weir_config::{HintSource, HintTool, Secret};
 
 use crate::global::{Cluster, Clusters, lock};
 use crate::settled::Settled;
+use crate::transport::HintRoots;
 
 mod etcd;
 mod http;
@@ -63,6 +64,8 @@ pub(crate) struct SourceSpec {
     source: HintSource,
     user: String,
     password: Secret,
+    /// CA certificates for `https`.
+    roots: HintRoots,
     followers: Vec<Follower>,
 }
 
@@ -74,6 +77,7 @@ impl SourceSpec {
                 spec.source.clone(),
                 spec.user.clone(),
                 spec.password.clone(),
+                Arc::clone(&spec.roots),
             )
         };
         parts(self) == parts(other)
@@ -119,6 +123,7 @@ pub(crate) fn specs(settled: &Settled, clusters: &Clusters) -> Vec<SourceSpec> {
                 source: source.clone(),
                 user: cluster.hints.user.clone(),
                 password: cluster.hints.password.clone(),
+                roots: settled.transport.hint_roots(&cluster.hints),
                 followers: Vec::new(),
             };
             let follower = Follower {

@@ -143,12 +143,12 @@ fn both_formats_give_the_same_cluster() {
         [
             HintSource {
                 tool: HintTool::Patroni,
-                servers: vec!["db1:8008".to_owned(), "db2:8008".to_owned()],
+                servers: vec!["http://db1:8008".to_owned(), "http://db2:8008".to_owned()],
                 key: String::new(),
             },
             HintSource {
                 tool: HintTool::Etcd,
-                servers: vec!["[::1]:2379".to_owned()],
+                servers: vec!["http://[::1]:2379".to_owned()],
                 key: "/service/main/leader".to_owned(),
             },
         ]

@@ -40,6 +40,7 @@ fn options_that_need_several_hosts_are_refused_for_one() {
         "split_brain=newest",
         "failover_hints=patroni:http://a:8008",
         "failover_hints_user=u",
+        "failover_hints_ca_file=c",
         "failover_hints_password=p",
         "watch_user=w",
         "watch_password=w",

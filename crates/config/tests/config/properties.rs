@@ -37,7 +37,7 @@ fn spelling(opt: &'static Opt) -> BoxedStrategy<String> {
             "([a-z]{1,8}|10\\.0\\.0\\.[1-9]|::1)(,[a-z]{1,4}){0,2}".boxed()
         }
         Kind::Hints => {
-            "(patroni:http://[a-z]{1,4}:[1-9](,http://\\[::1\\]:[1-9]|,etcd:http://[a-z]{1,4}:[1-9]/[a-z]{1,4}){0,2})?"
+            "(patroni:http://[a-z]{1,4}:[1-9](,https?://\\[::1\\]:[1-9]|,etcd:http://[a-z]{1,4}:[1-9]/[a-z]{1,4}){0,2})?"
                 .boxed()
         }
         Kind::HostPoints => {
@@ -81,9 +81,10 @@ const TIED: [&str; 6] = [
 ];
 
 /// Options of a database that only several hosts can have.
-const CLUSTERED: [&str; 14] = [
+const CLUSTERED: [&str; 15] = [
     "comment_hints",
     "failover_hints",
+    "failover_hints_ca_file",
     "fallback_max_share",
     "max_lag",
     "max_staleness",

@@ -3,8 +3,12 @@
 use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
 
+use ureq::config::ConfigBuilder;
 use ureq::http::Response;
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use ureq::typestate::AgentScope;
 use ureq::{Agent, Body, BodyReader, RequestBuilder, Timeout};
+use weir_tls::web;
 
 /// Limit of each step of a request: the look-up of the name, the connection, the request, the head and the body.
 const STEP_MAX: Duration = Duration::from_secs(2);
@@ -42,30 +46,37 @@ pub(super) enum Failure {
 /// Client for one source.
 #[derive(Debug, Clone)]
 pub(super) struct Http {
-    agent: Agent,
+    /// For answers that are read to their end.
+    pages: Agent,
+    /// For answers without an end.
+    streams: Agent,
 }
 
 impl Http {
-    pub(super) fn new() -> Self {
-        let config = Agent::config_builder()
-            // A proxy for web pages does not lead to the hosts of a database.
-            .proxy(None)
-            .max_redirects(0)
-            .max_response_header_size(HEAD_MAX)
-            .timeout_resolve(Some(STEP_MAX))
-            .timeout_connect(Some(STEP_MAX))
-            .timeout_send_request(Some(STEP_MAX))
-            .timeout_send_body(Some(STEP_MAX))
-            .timeout_recv_response(Some(STEP_MAX))
-            .user_agent("weir");
-        let agent = config.build().new_agent();
-        Self { agent }
+    /// Makes a client that trusts these certificates, in DER, for `https`.
+    pub(super) fn new(roots: &[Vec<u8>]) -> Self {
+        let roots = roots.iter();
+        let roots: Vec<_> = roots
+            .map(|der| Certificate::from_der(der).to_owned())
+            .collect();
+        let tls = TlsConfig::builder()
+            .provider(TlsProvider::Rustls)
+            .root_certs(RootCerts::new_with_certs(&roots))
+            .unversioned_rustls_crypto_provider(web::cryptography())
+            .build();
+        let pages = config(tls.clone()).timeout_recv_body(Some(STEP_MAX));
+        let streams = config(tls).timeout_per_read(Some(QUIET_MAX));
+        Self {
+            pages: pages.build().new_agent(),
+            streams: streams.build().new_agent(),
+        }
     }
 
     /// Ends the request under way, and all further ones, with an error. A look-up or a connection that has begun still
     /// takes its time, up to [`STEP_MAX`] each.
     pub(super) fn shutdown(self) {
-        self.agent.shutdown();
+        self.pages.shutdown();
+        self.streams.shutdown();
     }
 
     /// Returns the body of a page.
@@ -75,10 +86,8 @@ impl Http {
         path: &str,
         authorization: Option<&str>,
     ) -> Result<Vec<u8>, Failure> {
-        let request = self.agent.get(format!("http://{server}{path}"));
-        let request = authorized(request, authorization).config();
-        let request = request.timeout_recv_body(Some(STEP_MAX)).build();
-        body(request.call()?)
+        let request = self.pages.get(format!("{server}{path}"));
+        body(authorized(request, authorization).call()?)
     }
 
     /// Sends a text in JSON, and returns the body of the answer.
@@ -89,9 +98,8 @@ impl Http {
         authorization: Option<&str>,
         json: &str,
     ) -> Result<Vec<u8>, Failure> {
-        let request = self.agent.post(format!("http://{server}{path}"));
-        let request = authorized(request, authorization).config();
-        let request = request.timeout_recv_body(Some(STEP_MAX)).build();
+        let request = self.pages.post(format!("{server}{path}"));
+        let request = authorized(request, authorization);
         body(request.content_type("application/json").send(json)?)
     }
 
@@ -103,15 +111,29 @@ impl Http {
         authorization: Option<&str>,
         json: &str,
     ) -> Result<Lines, Failure> {
-        let request = self.agent.post(format!("http://{server}{path}"));
-        let request = authorized(request, authorization).config();
-        let request = request.timeout_per_read(Some(QUIET_MAX)).build();
+        let request = self.streams.post(format!("{server}{path}"));
+        let request = authorized(request, authorization);
         let response = ok(request.content_type("application/json").send(json)?)?;
         let body = response.into_body().into_with_config();
         // Each line is limited instead.
         let reader = body.limit(u64::MAX).reader();
         Ok(Lines(BufReader::new(reader)))
     }
+}
+
+fn config(tls: TlsConfig) -> ConfigBuilder<AgentScope> {
+    Agent::config_builder()
+        .tls_config(tls)
+        // A proxy for web pages does not lead to the hosts of a database.
+        .proxy(None)
+        .max_redirects(0)
+        .max_response_header_size(HEAD_MAX)
+        .timeout_resolve(Some(STEP_MAX))
+        .timeout_connect(Some(STEP_MAX))
+        .timeout_send_request(Some(STEP_MAX))
+        .timeout_send_body(Some(STEP_MAX))
+        .timeout_recv_response(Some(STEP_MAX))
+        .user_agent("weir")
 }
 
 fn authorized<B>(request: RequestBuilder<B>, value: Option<&str>) -> RequestBuilder<B> {

@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use weir_auth::userlist::UserList;
+use weir_tls::web;
 
 use super::*;
 use crate::driver::Wake;
@@ -45,23 +46,43 @@ struct Fake {
 
 impl Fake {
     fn start(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> Self {
+        Self::serve(move |mut stream| {
+            if let Ok(request) = request(&mut stream) {
+                answer(&request, &mut stream);
+            }
+        })
+    }
+
+    /// Answers each request with this page, in TLS.
+    fn secure(config: rustls::ServerConfig, body: String) -> Self {
+        let config = Arc::new(config);
+        let mut fake = Self::serve(move |stream| {
+            let connection = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut stream = rustls::StreamOwned::new(connection, stream);
+            if request(&mut stream).is_ok() {
+                page(&mut stream, 200, &body);
+            }
+        });
+        fake.address = fake.address.replace("http:", "https:");
+        fake
+    }
+
+    fn serve(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         let listener = bind();
-        let address = listener.local_addr().unwrap().to_string();
+        let address = format!("http://{}", listener.local_addr().unwrap());
         let is_over = Arc::new(AtomicBool::new(false));
-        let (over, answer) = (Arc::clone(&is_over), Arc::new(answer));
+        let (over, serve) = (Arc::clone(&is_over), Arc::new(serve));
         let thread = thread::spawn(move || {
             for stream in listener.incoming() {
                 if over.load(Ordering::SeqCst) {
                     return;
                 }
-                let answer = Arc::clone(&answer);
+                let serve = Arc::clone(&serve);
                 // Ends with its connection, which the client closes in the end.
                 thread::spawn(move || {
-                    let mut stream = stream.unwrap();
+                    let stream = stream.unwrap();
                     stream.set_read_timeout(Some(LIMIT)).unwrap();
-                    if let Ok(request) = request(&stream) {
-                        answer(&request, &mut stream);
-                    }
+                    serve(stream);
                 });
             }
         });
@@ -76,7 +97,7 @@ impl Fake {
 impl Drop for Fake {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
-        let _ = TcpStream::connect(&self.address);
+        let _ = TcpStream::connect(self.address.split_once("://").unwrap().1);
         let ended = self.thread.take().unwrap().join();
         assert!(ended.is_ok());
     }
@@ -90,7 +111,7 @@ fn bind() -> TcpListener {
     bound.expect("a free port")
 }
 
-fn request(stream: &TcpStream) -> io::Result<String> {
+fn request(stream: &mut impl Read) -> io::Result<String> {
     let mut reader = BufReader::new(stream);
     let (mut text, mut length) = (String::new(), 0);
     loop {
@@ -110,7 +131,7 @@ fn request(stream: &TcpStream) -> io::Result<String> {
     Ok(text + std::str::from_utf8(&body).unwrap())
 }
 
-fn page(stream: &mut TcpStream, status: u16, body: &str) {
+fn page(stream: &mut impl Write, status: u16, body: &str) {
     let length = body.len();
     let _ = write!(
         stream,
@@ -140,6 +161,7 @@ fn spec(tool: HintTool, servers: &[&str], followers: &[(&str, &Arc<Cluster>)]) -
         },
         user: String::new(),
         password: Secret::default(),
+        roots: HintRoots::default(),
         followers: followers.iter().map(follower).collect(),
     }
 }
@@ -259,7 +281,7 @@ fn a_change_of_the_key_in_etcd_is_heard_at_once() {
 #[test]
 fn servers_that_fail_are_passed_over() {
     let closed = bind();
-    let closed_address = closed.local_addr().unwrap().to_string();
+    let closed_address = format!("http://{}", closed.local_addr().unwrap());
     drop(closed);
     let garbage = Fake::start(|_, stream| page(stream, 200, "<html>"));
     let error = Fake::start(|_, stream| page(stream, 503, &members("no", 1)));
@@ -297,7 +319,7 @@ fn a_silent_server_is_given_up_and_holds_nobody_up() {
         let _ = sender.send(());
         stay_silent(stream);
     });
-    let failure = Http::new().get(&silent.address, "/cluster", None);
+    let failure = Http::new(&[]).get(&silent.address, "/cluster", None);
     let failure = failure.unwrap_err().to_string();
     assert!(failure.starts_with("timeout"), "{failure}");
     asked.recv_timeout(LIMIT).unwrap();
@@ -316,6 +338,44 @@ fn a_silent_server_is_given_up_and_holds_nobody_up() {
     assert!(waited < 1_000_000, "{waited} us");
 }
 
+/// Returns settings for a server at this name, and its certificate in DER.
+fn certificate(name: &str) -> (rustls::ServerConfig, Vec<u8>) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();
+    let certificate = certificate.self_signed(&key).unwrap();
+    let private = rustls::pki_types::PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    let config = rustls::ServerConfig::builder_with_provider(web::cryptography())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], private)
+        .unwrap();
+    (config, certificate.der().to_vec())
+}
+
+#[test]
+fn a_server_with_https_needs_a_certificate_of_the_right_authority() {
+    // As failover_hints_ca_file has them.
+    let (config, own) = certificate("127.0.0.1");
+    let (elsewhere, of_elsewhere) = certificate("10.0.0.1");
+    let patroni = Fake::secure(config, members("n0", 1));
+    let impostor = Fake::secure(elsewhere, members("n0", 1));
+    let get =
+        |fake: &Fake, roots: &[Vec<u8>]| Http::new(roots).get(&fake.address, "/cluster", None);
+    let answer = get(&patroni, &[of_elsewhere.clone(), own.clone()]).unwrap();
+    assert_eq!(answer, members("n0", 1).into_bytes());
+    for (fake, roots) in [
+        (&patroni, vec![]),
+        (&patroni, vec![of_elsewhere.clone()]),
+        (&impostor, vec![own]),
+        // A right authority, and a wrong name.
+        (&impostor, vec![of_elsewhere]),
+    ] {
+        let failure = get(fake, &roots).unwrap_err().to_string();
+        assert!(failure.contains("certificate"), "{failure}");
+    }
+}
+
 #[test]
 fn answers_have_a_largest_size() {
     let size = 64 << 10;
@@ -323,7 +383,7 @@ fn answers_have_a_largest_size() {
         let more = usize::from(request.contains("/more"));
         page(stream, 200, &"x".repeat(size + more));
     });
-    let http = Http::new();
+    let http = Http::new(&[]);
     assert_eq!(http.get(&large.address, "/", None).unwrap().len(), size);
     let failure = http.get(&large.address, "/more", None).unwrap_err();
     assert!(failure.to_string().contains("larger"), "{failure}");
@@ -402,7 +462,10 @@ fn databases_with_equal_sources_share_a_thread_and_a_reload_changes_only_the_oth
     let names: Vec<_> = first.iter().map(followers).collect();
     assert_eq!(names, ["*", "a b", "c"]);
     assert_eq!(first[2].user, "u");
-    assert_eq!(first[1].to_string(), "patroni at 127.0.0.1:1, 127.0.0.1:2");
+    assert_eq!(
+        first[1].to_string(),
+        "patroni at http://127.0.0.1:1, http://127.0.0.1:2"
+    );
     let sources = Sources::default();
     sources.settle(Vec::new()).unwrap();
     assert_eq!(sources.count(), 0);

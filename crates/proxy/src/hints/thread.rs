@@ -80,7 +80,7 @@ impl Sources {
 fn start(spec: SourceSpec) -> io::Result<Running> {
     // Nothing is ever sent.
     let (stop, stopped) = bounded(0);
-    let http = Http::new();
+    let http = Http::new(&spec.roots);
     let mut source = spec.adapter(http.clone());
     let reader = Reader::new(spec.clone(), stopped);
     let thread = Builder::new()
