@@ -64,6 +64,8 @@ pub struct Hints {
     pub ca_file: String,
 }
 
+/// Maximum number of elements of a list.
+const PLACES_MAX: usize = 32;
 /// Longest path. Patroni's namespace and scope are words.
 const PATH_MAX: usize = 255;
 
@@ -154,6 +156,12 @@ impl Field for Vec<HintPoint> {
 /// # Errors
 /// Describes the element that does not fit, for people to read.
 pub(crate) fn sources(points: &[HintPoint]) -> Result<Vec<HintSource>, String> {
+    if points.len() > PLACES_MAX {
+        let count = points.len();
+        return Err(format!(
+            "names {count} places for hints: at most {PLACES_MAX} are possible"
+        ));
+    }
     let mut sources: Vec<HintSource> = Vec::new();
     for point in points {
         let server = point.server();
@@ -250,6 +258,14 @@ mod tests {
                 source(Etcd, &["http://e1:2379"], "/db/b/leader"),
             ])
         );
+    }
+
+    #[test]
+    fn a_list_has_a_largest_length() {
+        let list = |count: usize| vec!["patroni:http://db1:8008"; count].join(",");
+        assert_eq!(read(&list(32)).unwrap().len(), 32);
+        let refusal = read(&list(33)).unwrap_err();
+        assert!(refusal.contains("at most 32"), "{refusal}");
     }
 
     #[test]

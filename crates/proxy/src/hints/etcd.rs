@@ -1,7 +1,7 @@
 //! etcd: the key that holds the name of Patroni's leader, watched through etcd's JSON gateway.
 //!
-//! The value is read once, then `/v3/watch` reports each later revision of the key at once. A watch that is quiet for long
-//! is replaced by one from the next revision, so nothing is missed.
+//! The value is read, then `/v3/watch` reports each later revision of the key at once. When a watch is quiet for long, the
+//! value is read again: a member that has lost the others answers watches, but not this.
 //! <https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway/>
 
 use base64::Engine;
@@ -44,7 +44,6 @@ struct Header {
 struct Pair {
     value: String,
     create_revision: String,
-    mod_revision: String,
 }
 
 #[derive(Deserialize)]
@@ -95,31 +94,42 @@ impl Etcd {
         let answer: Token = serde_json::from_slice(&answer)?;
         Ok(Some(answer.token))
     }
+
+    /// Passes on the changes from this revision on, until there was none for a while.
+    fn watch(
+        &self,
+        server: &str,
+        token: Option<&str>,
+        revision: u64,
+        heard: &mut dyn FnMut(State),
+    ) -> Result<(), Failure> {
+        let request = json!({
+            "create_request": { "key": self.key, "start_revision": revision.to_string() }
+        });
+        let request = request.to_string();
+        let mut lines = self.http.stream(server, "/v3/watch", token, &request)?;
+        while let Some(line) = lines.next()? {
+            for event in events(&line)? {
+                let is_gone = event.kind == "DELETE";
+                heard(state((!is_gone).then_some(&event.kv)));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Source for Etcd {
     fn read(&mut self, server: &str, heard: &mut dyn FnMut(State)) -> Result<(), Failure> {
         // A new one each time: tokens expire after minutes.
         let token = self.log_in(server)?;
-        let token = token.as_deref();
-        let request = json!({ "key": self.key }).to_string();
-        let range = self.http.post(server, "/v3/kv/range", token, &request)?;
-        let range: Range = serde_json::from_slice(&range)?;
-        let mut seen = number(&range.header.revision)?;
-        heard(state(range.kvs.first()));
         loop {
-            let request = json!({
-                "create_request": { "key": self.key, "start_revision": (seen + 1).to_string() }
-            });
-            let request = request.to_string();
-            let mut lines = self.http.stream(server, "/v3/watch", token, &request)?;
-            while let Some(line) = lines.next()? {
-                for event in events(&line)? {
-                    seen = seen.max(number(&event.kv.mod_revision)?);
-                    let is_gone = event.kind == "DELETE";
-                    heard(state((!is_gone).then_some(&event.kv)));
-                }
-            }
+            let request = json!({ "key": self.key }).to_string();
+            let path = "/v3/kv/range";
+            let range = self.http.post(server, path, token.as_deref(), &request)?;
+            let range: Range = serde_json::from_slice(&range)?;
+            heard(state(range.kvs.first()));
+            let next = number(&range.header.revision)? + 1;
+            self.watch(server, token.as_deref(), next, heard)?;
         }
     }
 }
