@@ -244,7 +244,7 @@ impl Reader {
         }
         if !std::mem::replace(&mut self.is_lost, true) {
             tracing::warn!(
-                "hints of failovers: {} cannot be read (at {server}: {failure}); hosts are probed as without it",
+                "hints of failovers: {} cannot be read (last {server}: {failure}); hosts are probed as without it",
                 self.spec
             );
         }

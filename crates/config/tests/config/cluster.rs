@@ -433,6 +433,10 @@ fn the_descriptor_budget_counts_pools_per_host_and_watchers() {
     assert_eq!(budget("host=a replicas=b,c pool_size=10"), one + 20 + 3);
     let capped = "host=a replicas=b,c pool_size=10 max_db_connections=15";
     assert_eq!(budget(capped), one + 5 + 3);
+    let hinted = format!(
+        "{capped} failover_hints=patroni:http://a:8008,http://b:8008,etcd:http://a:2379/service/main"
+    );
+    assert_eq!(budget(&hinted), one + 5 + 3 + 6);
 }
 
 #[test]

@@ -127,6 +127,7 @@ fn config(tls: TlsConfig) -> ConfigBuilder<AgentScope> {
         // A proxy for web pages does not lead to the hosts of a database.
         .proxy(None)
         .max_redirects(0)
+        .max_idle_connections(1)
         .max_response_header_size(HEAD_MAX)
         .timeout_resolve(Some(STEP_MAX))
         .timeout_connect(Some(STEP_MAX))
