@@ -9,7 +9,7 @@ use weir_session::relay::StatePolicy;
 
 use super::Worker;
 use super::ids::{ClientId, LaneId, ServerId};
-use super::slots::Stage;
+use super::slots::{Client, Stage};
 use super::tables::{Link, Tables};
 use crate::driver::Driver;
 use crate::global::lock;
@@ -119,24 +119,22 @@ impl<D: Driver> Worker<D> {
             && !server.session.is_uncertain()
             && self.driver.is_drained(server.key);
         let client = server.lease.and_then(|id| self.tables.clients.must_get(id));
-        let is_willing = client.is_some_and(|client| {
-            client.session.pin().is_none()
-                && !client.session.is_sending_to_server()
-                && !client.session.is_behind()
-        });
-        if !is_free || !is_willing {
+        if !is_free || !client.is_some_and(may_let_go) {
             return false;
         }
-        if let Some(id) = server.lease.take()
-            && let Some(client) = self.tables.clients.must_get_mut(id)
-        {
-            client.lease = None;
-            client.session.end_trial();
+        if let Some(id) = server.lease.take() {
+            self.tables.end_lease(id);
         }
         self.arm_server(server_id, None);
         self.release_later(server_id);
         true
     }
+}
+
+/// True if a client that keeps its free server can do without it.
+fn may_let_go(client: &Client) -> bool {
+    let session = &client.session;
+    session.pin().is_none() && !session.is_sending_to_server() && !session.is_behind()
 }
 
 impl Tables {
@@ -148,6 +146,25 @@ impl Tables {
                 && server.session.is_free()
                 && client.is_some_and(|client| client.session.is_on_trial())
         })
+    }
+
+    /// Ends the keeping of a server that is lost. True if its client has sent nothing since, and can do without it.
+    pub(super) fn lose_kept(&mut self, now: Moment, server_id: ServerId) -> bool {
+        let is_only_kept = self.is_only_kept(server_id);
+        self.unkeep(now, server_id);
+        is_only_kept
+    }
+
+    fn is_only_kept(&self, server_id: ServerId) -> bool {
+        let server = self.servers.must_get(server_id);
+        let server = server.filter(|server| {
+            server.kept != Kept::No
+                && matches!(server.stage, Stage::Leased)
+                && server.session.is_free()
+                && !server.session.is_uncertain()
+        });
+        let client = server.and_then(|server| self.clients.must_get(server.lease?));
+        client.is_some_and(may_let_go)
     }
 
     /// Ends the keeping of a server that is in use again, or about to go back.

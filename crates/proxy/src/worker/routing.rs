@@ -548,6 +548,7 @@ impl Tables {
             None => Reading::of(&routing.fixed.anywhere),
             Some(batch) => routing.read(route, &client.session, judge, batch, now),
         };
+        route.is_judged = is_read;
         let since = *route.since.get_or_insert(now);
         if let Some(batch) = batch {
             route.knows_lsn |= routing.cluster.knows_lsn();

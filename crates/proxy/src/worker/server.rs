@@ -482,6 +482,7 @@ impl<D: Driver> Worker<D> {
     pub(super) fn close_server(&mut self, id: ServerId, reason: &str) {
         self.arm_server(id, None);
         let name = self.tables.server_name(id);
+        let is_kept = self.tables.lose_kept(self.now, id);
         let Some(mut server) = self.tables.servers.must_remove(id) else {
             return;
         };
@@ -549,7 +550,7 @@ impl<D: Driver> Worker<D> {
                 self.tables.end_lease(client);
                 self.remove_client(client, Leaving::Lost, reason);
             }
-            (_, Some(client)) if self.tables.does_without(client, &server.session) => {
+            (_, Some(client)) if is_kept || self.tables.does_without(client, &server.session) => {
                 self.tables.end_lease(client);
             }
             (_, Some(client)) => self.lost_server(client, Lost::of(&mut server.session)),
@@ -643,6 +644,7 @@ impl Tables {
     pub(super) fn end_lease(&mut self, id: ClientId) {
         if let Some(client) = self.clients.must_get_mut(id) {
             client.lease = None;
+            client.session.end_trial();
         }
     }
 

@@ -240,10 +240,12 @@ impl Client {
     /// True if no session state, not even a subscription, may keep the client on a server.
     #[inline]
     pub fn is_plain(&self) -> bool {
-        self.pin.is_none()
-            && self.held_reasons().is_empty()
-            && !self.keeps_if_unwanted()
-            && self.subscriptions.is_none()
+        self.may_lose_server() && !self.keeps_if_unwanted()
+    }
+
+    /// True if the client loses nothing but values of sequences with a free server: nothing else of its session is there.
+    pub(crate) fn may_lose_server(&self) -> bool {
+        self.pin.is_none() && self.held_reasons().is_empty() && self.subscriptions.is_none()
     }
 
     /// True if the client should keep its server while no other client needs it: it may ask that server for a sequence

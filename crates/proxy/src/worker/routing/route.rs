@@ -13,6 +13,7 @@ use weir_session::settings::Settings as Asked;
 use weir_sql::{Access, Judge};
 use weir_watch::{Snapshot, TimelinePosition};
 
+use super::super::keeping::Kept;
 use super::super::slots::{Client, Server};
 use super::{NET_MAX, default_isolation, rules, trace};
 use crate::global::FreshnessWaiter;
@@ -43,6 +44,8 @@ pub(in super::super) struct Route {
     pub(super) since: Option<Moment>,
     /// True if a replica has refused the request: it needs the primary.
     pub(super) needs_primary: bool,
+    /// True if the texts of the session's requests decide on their hosts.
+    pub(super) is_judged: bool,
     /// Number of times that the request was sent again.
     repeats: u8,
     /// True if the request that waits for a host is sent again.
@@ -148,7 +151,9 @@ impl Client {
                 portion: None,
             };
         };
-        let begins = fresh || route.begins_batch_of_block();
+        let is_renewed =
+            server.kept != Kept::No && route.renew_net(&self.session, judge, input, server);
+        let begins = fresh || is_renewed || route.begins_batch_of_block();
         let portion = route.portion(&self.session, input, &server.session);
         if !input.is_empty() && route.only_reads() {
             // The router has judged the first batch of a lease.
@@ -214,6 +219,7 @@ impl Route {
             has_begun: false,
             since: None,
             needs_primary: false,
+            is_judged: false,
             repeats: 0,
             is_repeated: false,
             may_commit_async: false,
@@ -385,6 +391,31 @@ impl Route {
                 ..
             }
         )
+    }
+
+    /// Wants a net below the first batch of another transaction on the primary, whose server the client has kept, if the
+    /// batch has done nothing when it is lost.
+    #[cold]
+    fn renew_net(
+        &mut self,
+        session: &Session,
+        judge: &mut Judge,
+        input: &[u8],
+        server: &Server,
+    ) -> bool {
+        let Course::Primary { net, .. } = &mut self.course else {
+            return false;
+        };
+        let is_first = server.session.is_free() && is_its_turn(session, &server.session);
+        if !self.is_judged || !is_first || session.pin().is_some() || input.is_empty() {
+            return false;
+        }
+        let found = relay::destination(&Batch::scan(input), session, judge);
+        if !found.is_complete || !only_reads(&found) || !has_done_nothing(&found) {
+            return false;
+        }
+        (*net, self.repeats) = (Below::Wanted, 0);
+        true
     }
 
     /// Notes how much of a portion was sent.

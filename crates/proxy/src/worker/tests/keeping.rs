@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use weir_testkit::backend::Database;
+use weir_testkit::cluster::Cluster;
 use weir_testkit::cuts::Dice;
 use weir_testkit::say::say;
 
-use super::world::World;
+use super::super::keeping::Kept;
+use super::world::{Sentry, World};
+use crate::driver::memory::End;
 use crate::orders::Task;
 
 const NEXT: &str = "SELECT nextval('public.seq_1')";
@@ -143,4 +146,95 @@ fn a_paused_pool_keeps_no_server() {
     world.task(&Task::Settle);
     world.settle();
     assert_eq!(world.live_servers(), 0);
+}
+
+/// Ways in which a server ends: with a last word, and how.
+const ENDS: [(bool, End); 3] = [
+    (true, End::Orderly),
+    (false, End::Orderly),
+    (false, End::Reset),
+];
+
+#[test]
+fn a_client_that_only_keeps_a_server_does_not_notice_its_end() {
+    for moves in [1, 2] {
+        for (last_word, how) in ENDS {
+            let mut world = world(1, "default_pool_size = 1");
+            let client = world.login();
+            for _ in 0..moves {
+                world.ask(client, &say().query(NEXT));
+            }
+            world.servers[0].die(last_word, how);
+            world.settle();
+            assert_eq!(world.callers[client].heard(), "");
+            let heard = world.ask(client, &say().query("SELECT 'y'"));
+            assert!(heard.ends_with(SEEN), "{heard}");
+            let heard = world.ask(client, &say().query("SELECT lastval()"));
+            assert!(heard.contains("55000"), "{heard}");
+        }
+    }
+}
+
+/// A database with two hosts, and a client that keeps a server of the primary.
+fn kept_at_the_primary() -> (World, usize) {
+    let lines = "session_state = track\nquery_wait_notify = 0\n[databases]\n\
+                 shop = host=10.0.0.1 replicas=10.0.0.2 watch_user=ann read_write_split=auto\n; no others";
+    let mut world = World::new(1, lines);
+    let cluster = Cluster::new(2);
+    world.database = Some(Database::default());
+    world.cluster = Some(cluster.clone());
+    let mut sentry = Sentry::new(&world.global, &cluster, world.now(), 1);
+    for _ in 0..100 {
+        world.pass(Duration::from_millis(20));
+        sentry.tick(&world.global, world.now());
+    }
+    assert_eq!(sentry.primary(), Some(0));
+    let client = world.login();
+    let heard = world.ask(client, &say().query(NEXT));
+    assert!(heard.ends_with("Z(I)"), "{heard}");
+    let held = world.workers[0].tables.servers.iter();
+    assert_eq!(
+        held.filter(|(_, server)| server.kept != Kept::No).count(),
+        1
+    );
+    (world, client)
+}
+
+/// Sends a request to a kept server, which ends before it answers. Returns what the client hears.
+fn lost_with_kept_server(request: &str, (last_word, how): (bool, End)) -> String {
+    let (mut world, client) = kept_at_the_primary();
+    let kept = world
+        .servers
+        .iter_mut()
+        .filter(|server| server.asked.iter().any(|asked| asked == NEXT));
+    let [server] = &mut kept.collect::<Vec<_>>()[..] else {
+        panic!("one server has the client");
+    };
+    server.stalled = true;
+    world.callers[client].say(&say().query(request));
+    world.settle();
+    let mut servers = world.servers.iter_mut();
+    servers
+        .find(|server| server.stalled)
+        .unwrap()
+        .die(last_word, how);
+    world.settle();
+    world.callers[client].heard()
+}
+
+#[test]
+fn a_begin_that_is_lost_with_a_kept_server_runs_again() {
+    for end in ENDS {
+        let heard = lost_with_kept_server("BEGIN", end);
+        assert_eq!(heard, "C(BEGIN) Z(T)", "{end:?}");
+    }
+}
+
+#[test]
+fn a_write_that_is_lost_with_a_kept_server_does_not_run_again() {
+    for (last_word, how) in ENDS {
+        let heard = lost_with_kept_server(NEXT, (last_word, how));
+        let code = if last_word { "57P01" } else { "08007" };
+        assert!(heard.contains(code), "{heard}");
+    }
 }
