@@ -26,6 +26,8 @@ mod listen;
 mod logging;
 #[path = "operation/modes.rs"]
 mod modes;
+#[path = "operation/outliving.rs"]
+mod outliving;
 #[path = "operation/peers.rs"]
 mod peers;
 #[path = "operation/reload.rs"]

@@ -104,6 +104,8 @@ pub struct PoolSettings {
     pub failover_hold: Duration,
     /// An outage that begins sooner than this after the end of the one before lets nobody wait.
     pub min_time_between_holds: Duration,
+    /// True if clients that lose their server in a transaction block keep their session.
+    pub keep_client: bool,
     /// Statement for each new server.
     pub connect_query: Option<String>,
     /// Startup values for the server: `client_encoding`, `datestyle`, `timezone`, `application_name`, as set.
@@ -264,6 +266,7 @@ impl Settings {
             min_time_between_holds: entry
                 .min_time_between_holds
                 .unwrap_or(global.min_time_between_holds),
+            keep_client: entry.keep_client.unwrap_or(global.keep_client),
             connect_query: entry
                 .connect_query
                 .clone()

@@ -33,7 +33,7 @@ pub use names::{BadPattern, Called, Names, Nature, Objects, Pattern, Relation};
 pub(crate) use names::{of_system, reads_only};
 pub(crate) use session::state;
 pub(crate) use settings::may_read_host_setting;
-pub use step::{Step, step};
+pub use step::{BlockEnd, Step, block_end, step};
 pub(crate) use words::by_words;
 
 /// Maximum length of a text that is parsed, in bytes; see `judge`.

@@ -42,8 +42,8 @@ mod words;
 mod tests;
 
 pub use access::{
-    Access, BadPattern, Called, Cause, Isolation, Modes, Names, Nature, Objects, Pattern, Relation,
-    Step, Why, access, step,
+    Access, BadPattern, BlockEnd, Called, Cause, Isolation, Modes, Names, Nature, Objects, Pattern,
+    Relation, Step, Why, access, block_end, step,
 };
 pub use assigned::assigned;
 pub use cache::Judge;

@@ -112,6 +112,8 @@ section! {
         failover_hold: Option<Duration> = seconds("0").unset();
         /// Overrides the global `min_time_between_holds`.
         min_time_between_holds: Option<Duration> = seconds("0").unset();
+        /// Overrides the global `keep_client`.
+        keep_client: Option<bool> = flag("0").unset();
         /// Places that tell of failovers, whose news have all hosts probed at once: `patroni:http://HOST:PORT` or `etcd:http://HOST:PORT/NAMESPACE/SCOPE`, or with `https`. Elements without a tool are further servers of the one before.
         failover_hints: Vec<HintPoint> = of_kind(Kind::Hints, "");
         /// User at the places of `failover_hints`; without it they are asked anonymously.

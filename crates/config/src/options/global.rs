@@ -228,6 +228,8 @@ section! {
         failover_hold: Duration = Opt::new(Kind::Duration(Unit::Seconds), "60", 0, 86_400);
         /// An outage that begins sooner than this after the end of the one before lets nobody wait.
         min_time_between_holds: Duration = Opt::new(Kind::Duration(Unit::Seconds), "60", 0, 86_400);
+        /// Keeps clients in transaction pooling that lose their server in a transaction block: the request fails with 40001, and the session goes on.
+        keep_client: bool = flag("0");
         /// User of the connection that watches each host; empty uses the forced user of the database, else its `auth_user`.
         watch_user: String = text("").longest(127);
         /// Password of `watch_user`; without it the one in `auth_file` is used.

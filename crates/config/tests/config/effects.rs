@@ -124,6 +124,8 @@ crates/proxy/src/worker/tests/lifecycle.rs
     a_refused_connection_is_told_and_tried_again_later: server_login_retry
 crates/proxy/src/worker/tests/restart.rs
     clients_of_a_host_that_stays_away_are_told_after_failover_hold: failover_hold min_time_between_holds
+crates/proxy/src/worker/tests/outliving.rs
+    a_request_that_is_lost_in_a_block_fails_and_its_client_goes_on: keep_client
 crates/proxy/src/worker/tests/options.rs
     server_connect_concurrency_bounds_the_logins_at_once: server_connect_concurrency
 conformance/tests/operation/timeouts.rs

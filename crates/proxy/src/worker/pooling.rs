@@ -75,6 +75,7 @@ impl<D: Driver> Worker<D> {
             pins: BTreeMap::new(),
             reset_always: settled.settings.global.server_reset_query_always,
             finds_size: finds_size(&settings),
+            keeps_clients: keeps_clients(&settings),
             has_timeouts: has_timeouts(&settings),
             settings,
             counters: Default::default(),
@@ -634,6 +635,12 @@ pub(super) fn rules(pool: &PoolSettings, settings: &Settings) -> Rules {
         sequences: state::sequences(pool),
         message_max: u32::try_from(global.max_packet_size).unwrap_or(u32::MAX),
     }
+}
+
+/// True if clients of a pool may outlive their servers in a transaction. In session pooling nobody knows what a client has
+/// on its server.
+pub(super) fn keeps_clients(pool: &PoolSettings) -> bool {
+    pool.keep_client && pool.pool_mode == PoolMode::Transaction
 }
 
 pub(super) fn has_timeouts(pool: &PoolSettings) -> bool {

@@ -327,6 +327,10 @@ impl<D: Driver> Worker<D> {
             true => client.begin(server, &mut out, &mut self.answers),
             false => client.renew_lsn(server, group, input, &mut out),
         };
+        if fresh {
+            let outlives = group.keeps_clients.then_some(&client.session);
+            server.session.be_outlived_by(outlives);
+        }
         let mut link = relay::Link {
             client: &mut client.session,
             server: &mut server.session,
@@ -453,9 +457,14 @@ impl<D: Driver> Worker<D> {
         consumed
     }
 
-    /// Closes a server that has ended between two transactions of its client, who need not know.
+    /// Closes a server that has ended between two transactions of its client, who need not know, or in one that the client
+    /// outlives.
     #[cold]
     fn leave_dying(&mut self, id: ClientId, server_id: ServerId) {
+        let server = self.tables.servers.must_get(server_id);
+        if server.is_some_and(|server| server.session.status() != TransactionStatus::Idle) {
+            return self.close_server(server_id, "server closed");
+        }
         let client = self.tables.clients.must_get(id);
         if !client.is_some_and(|client| client.pinned.is_none() && may_release(client)) {
             return;

@@ -11,6 +11,7 @@ use weir_session::fault::Fault;
 use weir_session::login::{
     BindingPolicy, Credentials, LoggedIn, LoginFault, LoginPlan, LoginStep, ServerLogin, Transport,
 };
+use weir_session::relay;
 use weir_session::server::Server as Session;
 use weir_wire::backend::ErrorFields;
 use weir_wire::startup::Version;
@@ -553,10 +554,36 @@ impl<D: Driver> Worker<D> {
             (_, Some(client)) if is_kept || self.tables.does_without(client, &server.session) => {
                 self.tables.end_lease(client);
             }
-            (_, Some(client)) => self.lost_server(client, Lost::of(&mut server.session)),
+            (_, Some(client)) => self.lose_server(client, &mut server.session),
             _ => {}
         }
         self.pump(server.lane);
+    }
+
+    /// Takes its server from a client, which goes on without it if it can.
+    fn lose_server(&mut self, id: ClientId, server: &mut Session) {
+        if !self.outlives(id, server) {
+            self.lost_server(id, Lost::of(server));
+        }
+    }
+
+    /// Lets a client go on whose transaction is lost with its server (`keep_client`). False if it cannot.
+    fn outlives(&mut self, id: ClientId, server: &mut Session) -> bool {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
+            return false;
+        };
+        let is_quiet = client.input.is_empty() && !client.stalled && client.ticket.is_none();
+        if !is_quiet || client.pinned.is_some() || !matches!(client.phase, Phase::Ready) {
+            return false;
+        }
+        let mut said = Vec::new();
+        let is_kept = relay::leave_block(&mut client.session, server, &mut said);
+        if is_kept {
+            tracing::info!("{client}: goes on without its server, which was lost in a transaction");
+            self.tables.end_lease(id);
+            self.send_to_client(id, &said);
+        }
+        is_kept
     }
 
     /// Queues a client again, in its old place, because the server that it was to get failed its check.

@@ -497,6 +497,8 @@ pub(super) struct Group {
     pub(super) reset_always: bool,
     /// True if the group's pools find their own size.
     pub(super) finds_size: bool,
+    /// True if clients may outlive their servers in a transaction (`keep_client`).
+    pub(super) keeps_clients: bool,
     /// True if any of the client timeouts is on.
     pub(super) has_timeouts: bool,
     /// True if the database is no longer configured.

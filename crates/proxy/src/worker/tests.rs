@@ -18,6 +18,7 @@ mod login;
 mod measure;
 mod options;
 mod orders;
+mod outliving;
 mod peers;
 mod postgres;
 mod proxied;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, Parsed, Refusing};
 use crate::rarities::ClientRarity;
+use crate::relay::lost_block::LostBlock;
 use crate::relay::request::deallocate::Deallocating;
 use crate::sequences::{self, PortableUse};
 use crate::settings::{Reported, Settings};
@@ -102,8 +103,10 @@ impl Client {
     /// its last lease it gave up portals, statements under its own names, sequence values and a trial.
     pub fn export(&mut self) -> Option<Portable> {
         self.leave_own_names();
-        let is_quiet =
-            self.owed == 0 && self.refusing == Refusing::Nothing && self.subscriptions().is_none();
+        let is_quiet = self.owed == 0
+            && self.refusing == Refusing::Nothing
+            && self.lost_block == LostBlock::None
+            && self.subscriptions().is_none();
         let is_held = self.pin().is_some() || !self.held_reasons().is_empty();
         let reads_statistics = self.rarities.has(ClientRarity::ReadsStatistics);
         let has_more = self.wants_new || reads_statistics || self.has_untracked_effects;

@@ -105,6 +105,11 @@ impl Question {
         self.is_check
     }
 
+    /// True if nothing but settings may have changed, which a rollback undoes.
+    pub(crate) fn ends_with_rollback(&self) -> bool {
+        self.reasons.is_empty() && !self.statements
+    }
+
     /// True if there is nothing to ask.
     #[inline]
     pub fn is_nothing(&self) -> bool {

@@ -11,6 +11,7 @@ use weir_wire::frontend::tag;
 use crate::channels::Subscriptions;
 use crate::expected::Undo;
 use crate::rarities::{ClientRarity, Rarities};
+use crate::relay::lost_block::LostBlock;
 use crate::relay::request::deallocate::Deallocating;
 use crate::relay::request::own_names::OwnNames;
 use crate::sequences;
@@ -186,6 +187,8 @@ pub struct Client {
     /// Type of the last message that had to wait for replies or for the rest of its bytes; 0 if none did.
     pub(crate) waiting: u8,
     pub(crate) refusing: Refusing,
+    /// Block whose server is lost, while the client goes on without one.
+    pub(crate) lost_block: LostBlock,
     /// Settings the client began with; RESET returns to them.
     pub(crate) startup: Arc<Settings>,
     /// Session state that the client has on its server, as the server last reported.

@@ -124,6 +124,11 @@ pub enum Fault {
     ServerLost,
     /// The server connection was lost before it answered a request that may have committed.
     OutcomeUnknown,
+    /// The server of the client's transaction was lost, and the client keeps its session (`keep_client`). Nothing of the
+    /// transaction was committed.
+    TransactionLost,
+    /// Request in a transaction block that has failed with its server.
+    BlockFailed,
     /// No server is available; the last error, in the words of the server or the system.
     ServerUnavailable(String),
     /// Weir is shutting down, and the client waits for a server that it will not get.
@@ -214,6 +219,8 @@ impl Fault {
             | Self::StatementMode => SqlState::FEATURE_NOT_SUPPORTED,
             Self::ServerLost => SqlState::CONNECTION_FAILURE,
             Self::OutcomeUnknown => SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
+            Self::TransactionLost => SqlState::T_R_SERIALIZATION_FAILURE,
+            Self::BlockFailed => SqlState::IN_FAILED_SQL_TRANSACTION,
             Self::ServerUnavailable(_) => SqlState::SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
             Self::Startup(StartupError::UnsupportedVersion { .. }) => {
                 SqlState::FEATURE_NOT_SUPPORTED
@@ -266,6 +273,13 @@ impl Fault {
             Self::OutcomeUnknown => {
                 "server conn crashed? the outcome of the transaction is unknown".into()
             }
+            Self::TransactionLost => {
+                "the server of this transaction was lost, and the transaction was rolled back".into()
+            }
+            Self::BlockFailed => {
+                "current transaction is aborted, commands ignored until end of transaction block"
+                    .into()
+            }
             Self::ServerUnavailable(why) => {
                 format!("server login has been failing, cached error: {why} (server_login_retry)")
                     .into()
@@ -317,7 +331,9 @@ impl Fault {
     pub fn is_fatal(&self) -> bool {
         !matches!(
             self,
-            Self::Cancelled
+            Self::BlockFailed
+                | Self::Cancelled
+                | Self::TransactionLost
                 | Self::SequenceRefused
                 | Self::StateRefused(_)
                 | Self::TooManyChannels

@@ -16,7 +16,7 @@ use weir_wire::sqlstate::SqlState;
 use crate::client::{Client, Parsed};
 use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Required, Undo, UnnamedEffect};
 use crate::rarities::{Rarities, ServerRarity};
-use crate::relay::{Definitions, Guard, Net};
+use crate::relay::{Before, Definitions, Guard, Net};
 use crate::repeat::Repeat;
 use crate::settings::{Reported, Settings};
 use crate::state::{Answer, Question};
@@ -134,6 +134,8 @@ pub struct Server {
     pub(crate) parameters: Vec<u8>,
     /// True if the server has statements under its client's names.
     pub(crate) has_own_names: bool,
+    /// Settings of the client before its transaction, if the client may outlive the server in it.
+    pub(crate) before: Before,
     /// Maximum length in bytes of a message from the server, by the rules of the last request.
     pub(crate) message_max: u32,
 }
@@ -212,6 +214,7 @@ impl Server {
             definitions: Definitions::default(),
             parameters: Vec::new(),
             has_own_names: false,
+            before: Before::default(),
             message_max: u32::MAX,
         }
     }
@@ -420,6 +423,7 @@ impl Server {
         self.repeat.forget();
         self.comparison = None;
         self.disarm_net();
+        self.before = Before::Unneeded;
         let running = !self.queue.is_empty();
         if running {
             // A COPY that waits for data and ignores Sync may be running, or may start yet. At other times both

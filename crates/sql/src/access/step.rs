@@ -19,6 +19,30 @@ pub fn step(text: &[u8]) -> Step {
     by_words(text).unwrap_or(Step::Other)
 }
 
+/// Statement that ends a transaction block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockEnd {
+    /// COMMIT or END.
+    Commit,
+    /// ROLLBACK or ABORT.
+    Rollback,
+}
+
+/// Returns the end of a block that a text is, if it is nothing else. AND CHAIN and ROLLBACK TO are no ends.
+#[must_use]
+pub fn block_end(text: &[u8]) -> Option<BlockEnd> {
+    if step(text) != Step::Ends {
+        return None;
+    }
+    match Lexer::new(text, Reading::Strict).token() {
+        Ok(Some(Token::Word(word))) => match word.to_ascii_lowercase().as_slice() {
+            b"commit" | b"end" => Some(BlockEnd::Commit),
+            _ => Some(BlockEnd::Rollback),
+        },
+        _ => None,
+    }
+}
+
 fn by_words(text: &[u8]) -> Option<Step> {
     let mut lexer = Lexer::new(text, Reading::Strict);
     let mut found = None;
@@ -68,6 +92,12 @@ mod tests {
     fn a_block_is_read_step_by_step() {
         for text in ["COMMIT", " end work ; ", "rollback transaction;", "ABORT"] {
             assert_eq!(step(text.as_bytes()), Step::Ends, "{text}");
+            let is_commit = text.contains("COMMIT") || text.contains("end");
+            let end = match is_commit {
+                true => BlockEnd::Commit,
+                false => BlockEnd::Rollback,
+            };
+            assert_eq!(block_end(text.as_bytes()), Some(end), "{text}");
         }
         for text in [
             "SELECT 1",
@@ -96,6 +126,7 @@ mod tests {
             "select 'open",
         ] {
             assert_eq!(step(text.as_bytes()), Step::Other, "{text}");
+            assert_eq!(block_end(text.as_bytes()), None, "{text}");
         }
     }
 }

@@ -14,7 +14,7 @@ use weir_wire::frontend::{self, tag};
 use super::{Batch, Rules, STATEMENTS_MAX, StatementCounts, reply};
 use crate::client::{Client, Parsed};
 use crate::expected::Kind;
-use crate::statement::{Proven, Registry};
+use crate::statement::{Proven, Registry, Statement};
 use crate::unnamed;
 
 /// Length of a message header.
@@ -76,11 +76,17 @@ impl Lobby<'_> {
     /// Answers a Parse and records its name if no server is free and a server is known to accept it. Returns false
     /// otherwise. Names and types are resolved when the statement is first used.
     fn parse(&mut self, body: &[u8]) -> bool {
+        !self.has_server && self.define(body, Statement::is_proven)
+    }
+
+    /// Records the name of a Parse whose statement is valid; servers get the statement when it is first used. False if it
+    /// is not valid, or the client cannot have the name.
+    pub(super) fn define(&mut self, body: &[u8], is_valid: fn(&Statement) -> bool) -> bool {
         let Ok(parse) = frontend::Parse::parse(body) else {
             return false;
         };
         let taken = self.client.statement(parse.name).is_some();
-        let taken = taken || self.has_server || self.client.maps_names == Some(false);
+        let taken = taken || self.client.maps_names == Some(false);
         if taken || self.client.statement_count() >= STATEMENTS_MAX {
             return false;
         }
@@ -89,12 +95,12 @@ impl Lobby<'_> {
         let settings = &client.settings;
         let context = (client.planned).context(settings, self.registry, self.proven);
         let statement = self.registry.intern(context, definition);
-        let is_proven = statement.is_proven();
-        if is_proven {
+        let is_valid = is_valid(&statement);
+        if is_valid {
             client.maps_names = Some(true);
             client.remember(parse.name.into(), Some(statement), Parsed::Deferred);
         }
-        is_proven
+        is_valid
     }
 
     fn close(&mut self, body: &[u8]) -> bool {

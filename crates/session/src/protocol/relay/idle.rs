@@ -1,11 +1,11 @@
 //! Handles input of a client that has no server: answers what needs none, and reports when a lease is needed.
 
-use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
-use weir_wire::frame::{Side, header};
+use weir_wire::frame::{Header, Side, header};
 use weir_wire::frontend::tag;
 
 use super::alone::Lobby;
+use super::lost_block::{self, LostBlock, Step};
 use super::{Batch, ClientFault, STATEMENT_MAX, STREAM_MIN, StatementCounts, is_too_long};
 use crate::client::{Client, Refusing, Rest};
 
@@ -59,11 +59,13 @@ pub fn idle<'i>(
         if is_too_long(total, lobby.rules.message_max) {
             return Err(ClientFault::TooLong(total));
         }
-        if lobby.client.refusing != Refusing::Nothing
-            && !matches!(header.tag, tag::TERMINATE | tag::SYNC)
-        {
-            seen.consumed += refuse(lobby.client, rest, total, to_client);
-            continue;
+        match unusual(lobby, rest, header, to_client) {
+            Step::Answered(len) => {
+                seen.consumed += len;
+                continue;
+            }
+            Step::Waits => return Ok(seen),
+            Step::Usual => {}
         }
         match header.tag {
             tag::TERMINATE => {
@@ -115,6 +117,19 @@ pub fn idle<'i>(
     }
 }
 
+/// Handles the first message of a client whose batch or block has failed.
+#[inline]
+fn unusual(lobby: &mut Lobby<'_>, input: &[u8], first: Header, to_client: &mut Vec<u8>) -> Step {
+    let client = &mut *lobby.client;
+    if client.refusing != Refusing::Nothing && !matches!(first.tag, tag::TERMINATE | tag::SYNC) {
+        return Step::Answered(refuse(client, input, first.total_len(), to_client));
+    }
+    match client.lost_block {
+        LostBlock::None => Step::Usual,
+        LostBlock::Failed | LostBlock::Untold => lost_block::step(lobby, input, first, to_client),
+    }
+}
+
 /// True if the client's input contains a Terminate behind complete messages.
 pub fn says_goodbye(client: &Client, input: &[u8]) -> bool {
     let mut rest = usize::try_from(client.owed)
@@ -145,7 +160,7 @@ fn streamed(client: &mut Client, input: &[u8]) -> usize {
 fn end_batch(client: &mut Client, to_client: &mut Vec<u8>) {
     client.refusing = Refusing::Nothing;
     // Six bytes always fit.
-    let _ = encode::ready_for_query(to_client, TransactionStatus::Idle);
+    let _ = encode::ready_for_query(to_client, client.status_alone());
 }
 
 /// Drops a message of a failed batch. Returns how many of its bytes have arrived.

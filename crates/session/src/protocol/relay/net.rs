@@ -13,6 +13,7 @@ use weir_wire::frontend::{Parse, tag};
 use weir_wire::sqlstate::SqlState;
 
 use super::failure;
+use super::lost_block::Before;
 use super::reply::{Replied, Work};
 use crate::client::Client;
 use crate::expected::Duty;
@@ -139,9 +140,27 @@ impl Work<'_, '_> {
         true
     }
 
+    /// Hides a server's last message from a client that outlives the server in its transaction.
+    #[inline]
+    fn hides_end_of_block(&mut self, body: &[u8]) -> bool {
+        let server = &mut *self.server;
+        if matches!(server.before, Before::Unneeded) || !failure::is_fatal(body) {
+            return false;
+        }
+        // It says that the transaction is rolled back.
+        let is_undone = has_code(body, &SHUTDOWNS) || !server.is_outcome_unknown();
+        let is_hidden = is_undone && server.is_outlived(self.client);
+        if is_hidden {
+            server.future = Future::Dying;
+            server.hidden_words = Some(body.into());
+            self.replied.ends_unheard = true;
+        }
+        is_hidden
+    }
+
     /// Looks at an error over an armed net, and at a server's last word. True if the client must not get it.
     pub(super) fn look_for_refusal(&mut self, body: &[u8]) -> bool {
-        if self.hides_last_word(body) {
+        if self.hides_last_word(body) || self.hides_end_of_block(body) {
             return true;
         }
         let is_ours = matches!(

@@ -257,6 +257,7 @@ impl Work<'_, '_> {
         }
         if tag == tag::READY_FOR_QUERY {
             let is_over = self.server.status == TransactionStatus::Idle;
+            self.server.note_before(self.client);
             if self.server.queue.is_empty() {
                 // What is left of a batch behind it was answered by Weir.
                 self.server.sent = Sent::Nothing;
@@ -575,8 +576,7 @@ impl Work<'_, '_> {
         if self.server.broken_fence.is_some() {
             // The open transaction is ours and is rolled back before anything else.
             // Six bytes always fit.
-            let idle = TransactionStatus::Idle;
-            let _ = encode::ready_for_query(self.to_client.insert(), idle);
+            let _ = encode::ready_for_query(self.to_client.insert(), TransactionStatus::Idle);
             return Verdict::Drop;
         }
         let owes_ready = ServerRarity::OwesReady;

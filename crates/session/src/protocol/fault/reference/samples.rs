@@ -306,6 +306,16 @@ fn servers() -> Vec<Sample> {
             "PostgreSQL's log has the reason. The request may or may not have been executed: check before you repeat it.",
         ),
         server(
+            Fault::TransactionLost,
+            "The server was lost in a transaction block, and `keep_client` keeps the session. Nothing of the transaction was committed.",
+            "Roll back and run the transaction again. Many drivers and frameworks do so by themselves.",
+        ),
+        server(
+            Fault::BlockFailed,
+            "A request in such a block, before its ROLLBACK.",
+            "Send ROLLBACK, as after any error in a transaction block.",
+        ),
+        server(
             Fault::Cancelled,
             "The client cancelled its query while it waited for a server. The session continues.",
             "No action is needed.",
