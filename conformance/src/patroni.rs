@@ -28,6 +28,9 @@ pub use node::Node;
 /// Number of nodes.
 pub const NODES: usize = 3;
 
+/// Key in etcd that holds the name of the leader: Patroni's default namespace, and the scope of `yaml.rs`.
+pub const LEADER_KEY: &str = "/service/drill/leader";
+
 /// Pause between two looks at the nodes: each look opens several connections, which must not disturb a measurement.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -46,6 +49,7 @@ pub struct Patroni {
     // Dropped in this order: an agent without an etcd takes longer to stop, and all files are in the directory.
     nodes: Vec<Node>,
     _etcd: Guarded,
+    etcd_port: u16,
     _directory: TempDir,
     replication: Replication,
 }
@@ -64,6 +68,7 @@ impl Patroni {
         let mut patroni = Self {
             nodes: nodes.collect::<Result<_>>()?,
             _etcd: etcd,
+            etcd_port,
             _directory: directory,
             replication,
         };
@@ -92,6 +97,12 @@ impl Patroni {
     #[must_use]
     pub fn ports(&self) -> Vec<u16> {
         self.nodes.iter().map(Node::port).collect()
+    }
+
+    /// TCP port of etcd on 127.0.0.1. The leader's key there is [`LEADER_KEY`].
+    #[must_use]
+    pub fn etcd_port(&self) -> u16 {
+        self.etcd_port
     }
 
     /// Returns the node that is the leader by its agent's word and takes writes.

@@ -11,6 +11,8 @@ const WORKER_COUNT_GUESS: u64 = 64;
 
 /// Per host of a database with several: the connection that watches it.
 const PER_WATCHED_COUNT: u64 = 1;
+/// Per source of `failover_hints`: an idle connection, one in use, and a look-up of a name.
+const PER_SOURCE_COUNT: u64 = 3;
 
 /// Returns the maximum number of file descriptors that these settings should use at once: every client, every pool at
 /// its full size with its reserve on each of its hosts, and a fixed part. Compare it with the limit of the process.
@@ -51,16 +53,16 @@ fn servers_of(settings: &Settings, name: &str) -> u64 {
         true => of_user(""),
         false => settings.users.keys().map(|user| of_user(user)).sum(),
     };
-    let hosts = pool
-        .cluster
-        .as_ref()
-        .map_or(0, |cluster| cluster.hosts.len());
+    let cluster = pool.cluster.as_ref();
+    let hosts = cluster.map_or(0, |cluster| cluster.hosts.len());
     let hosts = u64::try_from(hosts).unwrap_or(u64::MAX);
+    let sources = cluster.map_or(0, |cluster| cluster.hints.sources.len());
+    let sources = u64::try_from(sources).unwrap_or(u64::MAX);
     // A user has a pool per host.
     let servers = users.saturating_mul(hosts.max(1));
     let servers = match pool.max_db_connections {
         0 => servers,
         max => servers.min(u64::from(max)),
     };
-    servers.saturating_add(hosts * PER_WATCHED_COUNT)
+    servers.saturating_add(hosts * PER_WATCHED_COUNT + sources * PER_SOURCE_COUNT)
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
+use crate::hint::{self, Hints};
 use crate::options::{Database, Global, Host, UserSettings};
 use crate::pattern::FunctionPattern;
 use crate::point::HostPoint;
@@ -11,11 +12,16 @@ use crate::routing::{
     HostRole, ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain, Target,
 };
 use crate::settings::{Settings, pick_time};
+use crate::tls::SYSTEM_ROOTS;
 use crate::types::{HostAddr, Secret};
 
 /// Options of a database that need several hosts.
-pub(crate) const OPTIONS: [&str; 18] = [
+pub(crate) const OPTIONS: [&str; 22] = [
     "comment_hints",
+    "failover_hints",
+    "failover_hints_ca_file",
+    "failover_hints_password",
+    "failover_hints_user",
     "fallback_max_share",
     "max_lag",
     "max_staleness",
@@ -73,6 +79,8 @@ pub struct Cluster {
     pub split_brain: SplitBrain,
     /// Time for which clients wait for a new primary; zero = not at all.
     pub failover_hold: Duration,
+    /// Places that tell of failovers.
+    pub hints: Hints,
     /// Login of the connections that watch the hosts.
     pub watch: WatchLogin,
 }
@@ -191,6 +199,20 @@ pub(crate) fn hosts_of(entry: &Database, tables: &HostTables) -> Vec<ClusterHost
     hosts
 }
 
+/// Returns the places that tell of failovers of an entry.
+fn hints_of(entry: &Database) -> Hints {
+    let ca_file = entry.failover_hints_ca_file.as_deref();
+    let ca_file = ca_file.filter(|file| !file.is_empty());
+    let ca_file = ca_file.unwrap_or(SYSTEM_ROOTS);
+    Hints {
+        // A mistake is refused by the check of the entry.
+        sources: hint::sources(&entry.failover_hints).unwrap_or_default(),
+        user: entry.failover_hints_user.clone().unwrap_or_default(),
+        password: entry.failover_hints_password.clone().unwrap_or_default(),
+        ca_file: ca_file.to_owned(),
+    }
+}
+
 impl Settings {
     /// Returns the rules for several hosts. `None` if the entry has one host. `server` is the entry of the user on the
     /// server.
@@ -232,6 +254,7 @@ impl Settings {
             read_functions: entry.read_functions.clone(),
             split_brain: entry.split_brain.unwrap_or(global.split_brain),
             failover_hold: entry.failover_hold.unwrap_or(global.failover_hold),
+            hints: hints_of(entry),
             watch: global.watch_login(entry, dbname)?,
         })
     }

@@ -50,6 +50,8 @@ pub enum Kind {
     List,
     /// Server hosts separated by commas.
     Hosts,
+    /// Places that tell of failovers, separated by commas.
+    Hints,
     /// Server hosts, each with a port or without, separated by commas.
     HostPoints,
     /// Addresses to listen on, separated by commas.
@@ -99,6 +101,7 @@ impl Kind {
         matches!(
             self,
             Self::Functions
+                | Self::Hints
                 | Self::HostPoints
                 | Self::Hosts
                 | Self::List

@@ -115,6 +115,7 @@ fn shape(opt: &Opt) -> Json {
         Kind::StateCheck => pattern(r"off|always|sample\([0-9.]+%\)"),
         Kind::Text | Kind::Secret => json!({ "type": "string", "maxLength": opt.max }),
         Kind::Functions
+        | Kind::Hints
         | Kind::HostPoints
         | Kind::Hosts
         | Kind::List

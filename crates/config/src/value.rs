@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::hint::HintPoint;
 use crate::network::Network;
 use crate::options::{Kind, Opt, Unit, nearest};
 use crate::pattern::FunctionPattern;
@@ -83,6 +84,7 @@ impl Opt {
                 }),
             },
             Kind::Functions
+            | Kind::Hints
             | Kind::HostPoints
             | Kind::Hosts
             | Kind::List
@@ -144,6 +146,9 @@ impl Opt {
         match self.kind {
             Kind::Hosts => HostAddr::parse(item)
                 .map(|host| host.to_string())
+                .map_err(BadValue::plain),
+            Kind::Hints => HintPoint::parse(item)
+                .map(|point| point.to_string())
                 .map_err(BadValue::plain),
             Kind::HostPoints => HostPoint::parse(item)
                 .map(|point| point.to_string())
@@ -243,6 +248,7 @@ impl Opt {
                 "must be off, always or sample(N%) with N from 0.0001 to 100".to_owned()
             }
             Kind::Functions
+            | Kind::Hints
             | Kind::HostPoints
             | Kind::Hosts
             | Kind::List

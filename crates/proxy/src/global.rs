@@ -22,6 +22,7 @@ use weir_stats::{Halts, LimitRow, Snapshot};
 
 use crate::clock::Clock;
 use crate::console::{Command, Console};
+use crate::hints;
 use crate::hosts::{HostId, Hosts};
 use crate::mailbox::Mailbox;
 use crate::orders;
@@ -109,6 +110,8 @@ pub(crate) struct Global {
     /// Hosts of databases that have several.
     pub(crate) clusters: Clusters,
     pub(crate) watching: Watching,
+    /// Threads that hear of failovers.
+    pub(crate) hint_sources: hints::Sources,
     /// Pools of each group: one, or one for each host of a database that has several and a waiting room.
     pools: Mutex<Pools>,
     /// Clients by process number. Peers leave few numbers, so several clients may share one.
@@ -147,6 +150,7 @@ impl Global {
             role_changes: AtomicU64::new(0),
             clusters: Clusters::default(),
             watching: Watching::default(),
+            hint_sources: hints::Sources::default(),
             pools: Mutex::default(),
             cancellable: Mutex::default(),
             workers: Workers::new(workers),

@@ -12,6 +12,7 @@ pub mod console;
 mod driver;
 mod global;
 mod handover;
+mod hints;
 mod hosts;
 mod listen;
 mod lookups;

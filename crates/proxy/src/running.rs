@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, bounded};
 use crate::console::{Command, Console, Shutdown};
 use crate::driver::Epoll;
 use crate::global::{Global, lock};
+use crate::hints;
 use crate::listen::{self, ListenError, Listener, Passed};
 use crate::mailbox::{Message, mailbox};
 use crate::orders::{Refusal, Task};
@@ -105,10 +106,13 @@ pub fn start(
     })
 }
 
-/// Watches the hosts that the configuration names, on a thread that starts with the first of them.
+/// Watches the hosts that the configuration names, on a thread that starts with the first of them, and reads the sources
+/// of hints.
 fn watch(global: &Arc<Global>) -> std::io::Result<()> {
     let specs = watching::specs(&global.settled(), &global.hosts, &global.clusters);
-    global.watching.settle(global, &global.clusters, specs)
+    global.watching.settle(global, &global.clusters, specs)?;
+    let sources = hints::specs(&global.settled(), &global.clusters);
+    global.hint_sources.settle(sources)
 }
 
 impl Running {
@@ -222,6 +226,7 @@ impl Running {
                 tracing::error!("a worker ended by a panic; the log has its text");
             }
         }
+        self.global.hint_sources.stop();
         self.global.watching.stop();
     }
 

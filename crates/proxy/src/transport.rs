@@ -5,12 +5,15 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use weir_config::{ClientTls, ServerTls, Settings, SslMode, SslNegotiation};
+use weir_config::{
+    ClientTls, HintSource, Hints, SYSTEM_ROOTS, ServerTls, Settings, SslMode, SslNegotiation,
+};
 use weir_stats::TlsRow;
 use weir_tls::certificate::{CertificateFacts, RevocationListFacts};
 use weir_tls::connector::{Connector, ConnectorOptions, Verify};
 use weir_tls::listener::{ClientCertificate, Listener, ListenerOptions};
 use weir_tls::session::{ServerConfig, TlsFault};
+use weir_tls::web;
 
 use crate::socket::Target;
 use crate::tls::Handshake;
@@ -53,12 +56,17 @@ impl std::fmt::Display for Scope<'_> {
     }
 }
 
+/// CA certificates in DER.
+pub(crate) type HintRoots = Arc<Vec<Vec<u8>>>;
+
 /// See the module's page.
 #[derive(Default)]
 pub struct Transport {
     listener: Option<Arc<Incoming>>,
     requires_tls: bool,
     outgoing: HashMap<ServerTls, Arc<Outgoing>>,
+    /// CA certificates for hints of failovers in DER, by `failover_hints_ca_file`.
+    hint_roots: HashMap<String, HintRoots>,
     rows: Vec<TlsRow>,
     warnings: Vec<String>,
 }
@@ -87,11 +95,48 @@ impl Transport {
                 Err(error) => errors.push(TransportError::Servers { database, error }),
             }
         }
+        for database in settings.databases.keys() {
+            if let Err(error) = made.trust_hints(settings, database) {
+                let database = database.clone();
+                errors.push(TransportError::Servers { database, error });
+            }
+        }
         if errors.is_empty() {
             Ok(made)
         } else {
             Err(errors)
         }
+    }
+
+    /// Reads the CA certificates for a database's hints, if they come by `https`.
+    fn trust_hints(
+        &mut self,
+        settings: &Settings,
+        database: &str,
+    ) -> Result<(), weir_tls::error::Error> {
+        const OPTION: &str = "failover_hints_ca_file";
+        let cluster = settings.pool(database, "").and_then(|pool| pool.cluster);
+        let Some(hints) = cluster.map(|cluster| cluster.hints.clone()) else {
+            return Ok(());
+        };
+        let mut sources = hints.sources.iter();
+        if !sources.any(HintSource::is_secure) || self.hint_roots.contains_key(&hints.ca_file) {
+            return Ok(());
+        }
+        let roots = match &*hints.ca_file {
+            SYSTEM_ROOTS => web::system_authorities(OPTION)?,
+            file => web::authorities(OPTION, file.as_ref())?,
+        };
+        self.hint_roots.insert(hints.ca_file, Arc::new(roots));
+        Ok(())
+    }
+
+    /// Returns the CA certificates for a database's hints; none if they do not come by `https`.
+    pub(crate) fn hint_roots(&self, hints: &Hints) -> HintRoots {
+        self.hint_roots
+            .get(&hints.ca_file)
+            .cloned()
+            .unwrap_or_default()
     }
 
     fn listen(&mut self, tls: &ClientTls, listener: &Listener) {
@@ -413,6 +458,22 @@ mod tests {
         let errors = Transport::load(&settings).err().unwrap();
         let text = errors.iter().map(ToString::to_string).collect::<String>();
         assert!(text.starts_with("database \"shop\": "), "{text}");
+        assert!(text.contains("/nowhere/ca.crt"), "{text}");
+    }
+
+    #[test]
+    fn authorities_of_hints_are_read_for_https_only() {
+        let load = |entry: &str| {
+            let entry = format!(
+                "replicas=r watch_user=w failover_hints_ca_file=/nowhere/ca.crt failover_hints={entry}"
+            );
+            let errors = Transport::load(&settings(&entry)).err().unwrap_or_default();
+            errors.iter().map(ToString::to_string).collect::<String>()
+        };
+        assert_eq!(load("patroni:http://p:8008"), "");
+        let text = load("patroni:http://p:8008,https://q:8008");
+        assert!(text.starts_with("database \"shop\": "), "{text}");
+        assert!(text.contains("failover_hints_ca_file"), "{text}");
         assert!(text.contains("/nowhere/ca.crt"), "{text}");
     }
 }

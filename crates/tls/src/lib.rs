@@ -6,6 +6,7 @@
 //!   about settings.
 //! - [`names::Identity`] has the names that a peer's certificate claims.
 //! - [`end_point::end_point`] and [`alpn::alpn_is_fine`] are for use after the handshake.
+//! - [`web`] has what a client of HTTPS needs.
 //! - [`protocols`], [`ciphers`] and [`curves`] parse the lists in PgBouncer's options.
 //!
 //! Files are read when a configuration is made, and never again. The only clock is the one by which rustls judges
@@ -29,3 +30,4 @@ pub mod session;
 mod trust;
 mod verifier;
 pub mod warning;
+pub mod web;

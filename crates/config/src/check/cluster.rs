@@ -6,11 +6,13 @@ use std::time::Duration;
 use super::{conflict, conflict_in};
 use crate::cluster::{ClusterHost, HostKey, OPTIONS, listed};
 use crate::error::ErrorKind;
+use crate::hint;
 use crate::options::Database;
 use crate::point::HostPoint;
 use crate::raw::{Origin, Raw, error_at};
 use crate::routing::{HostRole, ReadWriteSplit, Target};
 use crate::settings::{FALLBACK, Settings};
+use crate::types::Secret;
 
 mod reads;
 
@@ -93,6 +95,8 @@ impl Entry<'_> {
             self.has_no_name_to_watch(),
             self.has_nobody_to_watch(),
             self.has_a_password_without_user(),
+            self.has_bad_hints(),
+            self.has_half_a_login_for_hints(),
             self.balances_hosts(raw),
             self.has_no_primary(),
             self.has_no_reader(),
@@ -168,6 +172,27 @@ impl Entry<'_> {
                 "has watch_password and no watch_user: set both, or remove watch_password";
             ("watch_password", message.into())
         })
+    }
+
+    fn has_bad_hints(&self) -> Option<Conflict> {
+        let refused = hint::sources(&self.entry.failover_hints).err();
+        refused.map(|message| ("failover_hints", message))
+    }
+
+    fn has_half_a_login_for_hints(&self) -> Option<Conflict> {
+        let entry = self.entry;
+        let user = entry.failover_hints_user.as_deref().unwrap_or_default();
+        let password = entry.failover_hints_password.as_ref();
+        let password = password.map_or("", Secret::expose);
+        let (key, needed) = if user.is_empty() && !password.is_empty() {
+            ("failover_hints_password", "failover_hints_user")
+        } else if !user.is_empty() && entry.failover_hints.is_empty() {
+            ("failover_hints_user", "failover_hints")
+        } else {
+            return None;
+        };
+        let message = format!("has {key} and no {needed}: set both, or remove {key}");
+        Some((key, message))
     }
 
     fn balances_hosts(&self, raw: &Raw) -> Option<Conflict> {

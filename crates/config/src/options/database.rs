@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     Field, Kind, Opt, flag, int, of_kind, pool_size, ranged, seconds, section, size, text, word,
 };
+use crate::hint::HintPoint;
 use crate::options::LAG_MAX;
 use crate::pattern::FunctionPattern;
 use crate::point::HostPoint;
@@ -113,6 +114,14 @@ section! {
         min_time_between_holds: Option<Duration> = seconds("0").unset();
         /// Overrides the global `keep_client`.
         keep_client: Option<bool> = flag("0").unset();
+        /// Places that tell of failovers, whose news have all hosts probed at once: `patroni:http://HOST:PORT` or `etcd:http://HOST:PORT/NAMESPACE/SCOPE`, or with `https`. Elements without a tool are further servers of the one before.
+        failover_hints: Vec<HintPoint> = of_kind(Kind::Hints, "");
+        /// User at the places of `failover_hints`; without it they are asked anonymously.
+        failover_hints_user: Option<String> = text("").unset().longest(127);
+        /// Password of `failover_hints_user`.
+        failover_hints_password: Option<Secret> = of_kind(Kind::Secret, "").unset().longest(1024);
+        /// CA certificates for places of `failover_hints` with `https`; without it those of the operating system.
+        failover_hints_ca_file: Option<String> = text("").unset();
         /// Overrides the global `watch_user`.
         watch_user: Option<String> = text("").unset().longest(127);
         /// Overrides the global `watch_password`.

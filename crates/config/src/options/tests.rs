@@ -84,6 +84,9 @@ fn fields_keep_defaults_and_the_largest_values() {
                 Kind::StateCheck => opt.parse("sample(100%)", Dialect::Ini).unwrap(),
                 Kind::Patterns => opt.parse("a.\"B\"*, c.*", Dialect::Ini).unwrap(),
                 Kind::Functions => opt.parse("a.\"B\"", Dialect::Ini).unwrap(),
+                Kind::Hints => opt
+                    .parse("etcd:http://[::1]:65535/a/b, http://x:1", Dialect::Ini)
+                    .unwrap(),
                 Kind::ListenPoints => opt.parse("[::1]:65535, *:1", Dialect::Ini).unwrap(),
                 Kind::Networks => opt.parse("10.0.0.0/24, ::1", Dialect::Ini).unwrap(),
                 _ => opt.parse("1", Dialect::Ini).unwrap(),

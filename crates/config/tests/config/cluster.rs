@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use expect_test::expect;
 use weir_config::{
-    Cluster, HostAddr, HostRole, Loaded, NamePattern, Origin, PoolSettings, ReadConsistency,
-    ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain, Target, diff, effective_text, fd_budget,
-    pool_text,
+    Cluster, HintSource, HintTool, HostAddr, HostRole, Loaded, NamePattern, Origin, PoolSettings,
+    ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain, Target, diff,
+    effective_text, fd_budget, pool_text,
 };
 
 use crate::{ini, load_files, native};
@@ -30,7 +30,9 @@ shop/10.0.0.9 =
 shop = host=10.0.0.5,10.0.0.6 port=5432 replicas='10.0.0.7, h3:5433,[::1]:5434' target=any \
 read_write_split=auto split_begin=conservative read_consistency=global max_staleness=0 max_lag=1048576 \
 read_wait=0.02 read_fallback=error fallback_max_share=25 primary_functions='Billing.*' read_functions='app.search, st_*' \
-split_brain=keep failover_hold=30 watch_dbname=postgres
+split_brain=keep failover_hold=30 watch_dbname=postgres \
+failover_hints='patroni:http://db1:8008,http://db2:8008, etcd:http://[::1]:2379/service/main' \
+failover_hints_user=weir failover_hints_password=hunter3
 one = host=10.0.0.5,10.0.0.6
 ";
 
@@ -60,6 +62,9 @@ primary_functions = "Billing.*"
 read_functions = ["app.search", "st_*"]
 split_brain = "keep"
 failover_hold = "30s"
+failover_hints = ["patroni:http://db1:8008", "http://db2:8008", "etcd:http://[::1]:2379/service/main"]
+failover_hints_user = "weir"
+failover_hints_password = "hunter3"
 watch_dbname = "postgres"
 [databases.shop.hosts."10.0.0.7:5432"]
 role = "replica"
@@ -132,6 +137,23 @@ fn both_formats_give_the_same_cluster() {
     assert_eq!(read.name, NamePattern::Prefix("st_".into()));
     assert_eq!(cluster.split_brain, SplitBrain::Keep);
     assert_eq!(cluster.failover_hold, Duration::from_secs(30));
+    let hints = &cluster.hints;
+    assert_eq!(
+        hints.sources,
+        [
+            HintSource {
+                tool: HintTool::Patroni,
+                servers: vec!["http://db1:8008".to_owned(), "http://db2:8008".to_owned()],
+                key: String::new(),
+            },
+            HintSource {
+                tool: HintTool::Etcd,
+                servers: vec!["http://[::1]:2379".to_owned()],
+                key: "/service/main/leader".to_owned(),
+            },
+        ]
+    );
+    assert_eq!((&*hints.user, hints.password.expose()), ("weir", "hunter3"));
     let watch = &cluster.watch;
     assert_eq!((&*watch.user, &*watch.dbname), ("watcher", "postgres"));
     assert_eq!(watch.password.as_ref().unwrap().expose(), "hunter2");
@@ -411,6 +433,10 @@ fn the_descriptor_budget_counts_pools_per_host_and_watchers() {
     assert_eq!(budget("host=a replicas=b,c pool_size=10"), one + 20 + 3);
     let capped = "host=a replicas=b,c pool_size=10 max_db_connections=15";
     assert_eq!(budget(capped), one + 5 + 3);
+    let hinted = format!(
+        "{capped} failover_hints=patroni:http://a:8008,http://b:8008,etcd:http://a:2379/service/main"
+    );
+    assert_eq!(budget(&hinted), one + 5 + 3 + 6);
 }
 
 #[test]

@@ -38,6 +38,10 @@ fn options_that_need_several_hosts_are_refused_for_one() {
         "primary_functions=f",
         "read_functions=f",
         "split_brain=newest",
+        "failover_hints=patroni:http://a:8008",
+        "failover_hints_user=u",
+        "failover_hints_ca_file=c",
+        "failover_hints_password=p",
         "watch_user=w",
         "watch_password=w",
         "watch_dbname=w",
@@ -205,6 +209,52 @@ fn hosts_need_a_user_and_a_database_to_be_watched() {
     expect![[r#"
         pgbouncer.ini:2: database "*" stands for many databases and has several hosts: set watch_dbname to the one in which they are watched
     "#]].assert_eq(&lines(ini(text)));
+}
+
+#[test]
+fn places_for_hints_of_failovers_are_refused_with_advice() {
+    check_two(
+        "failover_hints=db1:8008",
+        "",
+        expect![[r#"
+        pgbouncer.ini:2: bad value "db1:8008" for "failover_hints": a place for hints must be patroni:http://HOST:PORT or etcd:http://HOST:PORT/NAMESPACE/SCOPE, such as patroni:http://10.0.0.1:8008 or etcd:http://10.0.0.1:2379/service/main
+    "#]],
+    );
+    check_two(
+        "failover_hints=http://db1:8008",
+        "",
+        expect![[r#"
+        pgbouncer.ini:2: database "shop" names no tool for hints: write patroni:http://db1:8008 or etcd:http://db1:8008/service/SCOPE
+    "#]],
+    );
+    check_two(
+        "failover_hints=etcd:http://e1:2379",
+        "",
+        expect![[r#"
+        pgbouncer.ini:2: database "shop" has etcd:http://e1:2379: append Patroni's namespace and scope, such as /service/main
+    "#]],
+    );
+    check_two(
+        "failover_hints=patroni:http://u:hunter2@db1:8008",
+        "",
+        expect![[r#"
+            pgbouncer.ini:2: bad value "patroni:http://u:hunter2@db1:8008" for "failover_hints": a place for hints has no user: set failover_hints_user and failover_hints_password
+        "#]],
+    );
+    check_two(
+        "failover_hints=patroni:http://db1:8008 failover_hints_password=hunter2",
+        "",
+        expect![[r#"
+            pgbouncer.ini:2: database "shop" has failover_hints_password and no failover_hints_user: set both, or remove failover_hints_password
+        "#]],
+    );
+    check_two(
+        "failover_hints_user=u",
+        "",
+        expect![[r#"
+        pgbouncer.ini:2: database "shop" has failover_hints_user and no failover_hints: set both, or remove failover_hints_user
+    "#]],
+    );
 }
 
 #[test]

@@ -198,6 +198,10 @@ crates/proxy/src/worker/tests/lifecycle.rs
 conformance/tests/operation/settings.rs
     the_database_entry_sets_start_values_for_all (datestyle): client_encoding
     the_database_entry_sets_start_values_for_all: datestyle timezone application_name
+crates/proxy/src/hints/tests.rs
+    another_leader_or_timeline_of_patroni_has_all_hosts_probed: failover_hints
+    a_server_with_https_needs_a_certificate_of_the_right_authority: failover_hints_ca_file
+    a_change_of_the_key_in_etcd_is_heard_at_once: failover_hints_user failover_hints_password
 ";
 
 const USER: &str = "\
@@ -320,8 +324,14 @@ fn unusual(opt: &Opt) -> (String, &'static str) {
             "server_tls_key_file=k server_tls_cert_file=c"
         }
         "pool_size_mode" => "pool_size=auto",
+        "failover_hints_ca_file" | "failover_hints_user" => {
+            "replicas=r failover_hints=patroni:http://r:1"
+        }
+        "failover_hints_password" => {
+            "replicas=r failover_hints=patroni:http://r:1 failover_hints_user=u"
+        }
         "watch_password" => "replicas=r watch_user=w",
-        "comment_hints" | "fallback_max_share" | "max_lag" | "max_staleness"
+        "comment_hints" | "failover_hints" | "fallback_max_share" | "max_lag" | "max_staleness"
         | "primary_functions" | "read_consistency" | "read_fallback" | "read_functions"
         | "read_guard" | "read_wait" | "read_write_split" | "split_brain" | "target"
         | "watch_dbname" | "watch_user" => "replicas=r",
@@ -334,6 +344,7 @@ fn unusual(opt: &Opt) -> (String, &'static str) {
         Kind::StateCheck => "always",
         Kind::Text | Kind::Secret => "other",
         Kind::Functions | Kind::List | Kind::Patterns => "f",
+        Kind::Hints => "etcd:http://r:1/service/main",
         Kind::HostPoints | Kind::Hosts | Kind::Listen => "10.9.9.9",
         _ => "77",
     };

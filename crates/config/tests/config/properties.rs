@@ -36,6 +36,10 @@ fn spelling(opt: &'static Opt) -> BoxedStrategy<String> {
         Kind::Hosts | Kind::Listen => {
             "([a-z]{1,8}|10\\.0\\.0\\.[1-9]|::1)(,[a-z]{1,4}){0,2}".boxed()
         }
+        Kind::Hints => {
+            "(patroni:http://[a-z]{1,4}:[1-9](,https?://\\[::1\\]:[1-9]|,etcd:http://[a-z]{1,4}:[1-9]/[a-z]{1,4}){0,2})?"
+                .boxed()
+        }
         Kind::HostPoints => {
             "([a-z]{1,8}|10\\.0\\.0\\.[1-9]|\\[::1\\]:[1-9]|/tmp)(,[a-z]{1,4}:[1-9][0-9]{0,3}){0,2}"
                 .boxed()
@@ -77,8 +81,10 @@ const TIED: [&str; 6] = [
 ];
 
 /// Options of a database that only several hosts can have.
-const CLUSTERED: [&str; 13] = [
+const CLUSTERED: [&str; 15] = [
     "comment_hints",
+    "failover_hints",
+    "failover_hints_ca_file",
     "fallback_max_share",
     "max_lag",
     "max_staleness",
@@ -93,7 +99,9 @@ const CLUSTERED: [&str; 13] = [
     "watch_user",
 ];
 /// Further ones, which rules tie to others.
-const CLUSTERED_TIED: [&str; 4] = [
+const CLUSTERED_TIED: [&str; 6] = [
+    "failover_hints_password",
+    "failover_hints_user",
     "read_functions",
     "read_write_split",
     "replicas",
