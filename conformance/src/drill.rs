@@ -20,6 +20,7 @@ mod client;
 mod ledger;
 mod load;
 mod outcome;
+mod pooler;
 mod report;
 mod subject;
 
@@ -39,6 +40,8 @@ pub enum Disturbs {
     Primary,
     /// Replicas only: nothing but a transaction on such a replica may fail.
     Replicas,
+    /// The primary, and Weir itself, which loses all connections.
+    Weir,
 }
 
 /// A fault and the guarantee that holds in spite of it.
@@ -52,8 +55,25 @@ pub struct Drill {
     pub replication: Replication,
     /// Hosts that the event disturbs.
     pub disturbs: Disturbs,
+    /// Subjects that the drill is for.
+    subjects: Subjects,
     /// Makes the event, and returns when the fault is over or as much as is needed for [`Patroni::wait_whole`].
     event: fn(&mut Stage<'_>) -> Result<()>,
+}
+
+impl Drill {
+    /// True if the event can happen with this subject.
+    #[must_use]
+    pub fn is_for(&self, subject: Subject) -> bool {
+        self.subjects == Subjects::All || subject == Subject::Weir
+    }
+}
+
+/// Subjects that a drill is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subjects {
+    All,
+    Weir,
 }
 
 /// Parameters of a run.
@@ -75,7 +95,10 @@ pub struct Options {
 #[derive(Debug)]
 struct Stage<'a> {
     patroni: &'a mut Patroni,
+    front: &'a mut Front,
     time: Duration,
+    /// Time without a Weir.
+    outage: Duration,
 }
 
 impl Stage<'_> {
@@ -90,6 +113,8 @@ impl Stage<'_> {
 struct Window {
     begin: Instant,
     end: Instant,
+    /// Time without a Weir.
+    outage: Duration,
 }
 
 /// Runs a drill.
@@ -105,7 +130,7 @@ pub fn run(drill: &'static Drill, options: &Options) -> Result<Outcome> {
     let pulse = Pulse::start(&patroni.ports());
     let load = Load::start(front.entrance(), options);
     let begin = load.begin;
-    let ran = run_events(drill, options, &mut patroni, &load);
+    let ran = run_events(drill, options, (&mut patroni, &mut front), &load);
     let end = now();
     let record = load.stop()?;
     let own = pulse.stop()?;
@@ -133,7 +158,7 @@ pub fn run(drill: &'static Drill, options: &Options) -> Result<Outcome> {
 fn run_events(
     drill: &Drill,
     options: &Options,
-    patroni: &mut Patroni,
+    (patroni, front): (&mut Patroni, &mut Front),
     load: &Load,
 ) -> Result<Vec<Window>> {
     load.wait_successes(1)?;
@@ -143,13 +168,19 @@ fn run_events(
         let begin = now();
         let mut stage = Stage {
             patroni,
+            front,
             time: options.time,
+            outage: Duration::ZERO,
         };
         (drill.event)(&mut stage).with_context(|| format!("event {round}"))?;
+        let outage = stage.outage;
         patroni.wait_whole()?;
         dwell(options.time);
-        let end = now();
-        windows.push(Window { begin, end });
+        windows.push(Window {
+            begin,
+            end: now(),
+            outage,
+        });
     }
     Ok(windows)
 }

@@ -161,6 +161,28 @@ impl Patroni {
         candidate.with_context(|| format!("no node may become leader\n{}", self.states()))
     }
 
+    /// Waits until a node takes no writes any more.
+    ///
+    /// # Errors
+    /// When it still does after the time limit.
+    pub fn wait_closed(&self, number: usize) -> Result<()> {
+        self.wait("the end of the leader's writes", || {
+            Ok(!self.node(number).takes_writes())
+        })
+    }
+
+    /// Lets a node replay WAL again, and returns when it has replayed all that it had received by then.
+    ///
+    /// # Errors
+    /// When it does not do so in time.
+    pub fn resume_replay(&self, number: usize) -> Result<()> {
+        let node = self.node(number);
+        node.query_one("SELECT pg_wal_replay_resume()")?;
+        let received = node.query_one("SELECT pg_last_wal_receive_lsn()")?;
+        let sql = format!("SELECT pg_last_wal_replay_lsn() >= '{received}'");
+        self.wait("the replay of the WAL", || Ok(node.query_one(&sql)? == "t"))
+    }
+
     /// Makes a node the leader, as `patronictl switchover` does, and returns when it is.
     ///
     /// # Errors

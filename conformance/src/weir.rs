@@ -237,7 +237,11 @@ impl Weir {
         })
     }
 
-    fn wait_ready(&mut self) -> Result<()> {
+    /// Waits until clients are accepted.
+    ///
+    /// # Errors
+    /// When Weir ends or is not ready in time; the error holds the log.
+    pub fn wait_ready(&mut self) -> Result<()> {
         let process = &mut self.process;
         wait_until("Weir's start", START_MAX, || {
             process.check_running()?;

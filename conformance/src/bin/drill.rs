@@ -78,6 +78,10 @@ fn drill(flags: &Flags) -> Result<()> {
     let mut not_run: Vec<String> = Vec::new();
     for drill in chosen {
         for subject in &flags.subject {
+            if !drill.is_for(*subject) {
+                println!("{} is not for {}\n", drill.name, subject.name());
+                continue;
+            }
             match run(drill, &options(flags, *subject)) {
                 Ok(outcome) => {
                     println!("{outcome}");

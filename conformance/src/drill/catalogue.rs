@@ -1,20 +1,27 @@
 //! List of the drills.
 
+use std::thread;
+use std::time::Duration;
+
 use anyhow::Result;
+use anyhow::anyhow;
 
 use super::Disturbs;
 use super::Drill;
+use super::Front;
 use super::Stage;
+use super::Subjects;
 use crate::patroni::NODES;
 use crate::patroni::Replication;
 
 /// All drills, in the order in which they run.
-pub static DRILLS: [Drill; 9] = [
+pub static DRILLS: [Drill; 14] = [
     Drill {
         name: "switchover",
         about: "Patroni makes the synchronous standby the leader, and the former leader its replica.",
         replication: Replication::Synchronous,
         disturbs: Disturbs::Primary,
+        subjects: Subjects::All,
         event: |stage| stage.patroni.switchover(stage.patroni.candidate()?),
     },
     Drill {
@@ -22,6 +29,7 @@ pub static DRILLS: [Drill; 9] = [
         about: "The postmaster of the primary is killed with SIGKILL; its agent starts it again.",
         replication: Replication::Synchronous,
         disturbs: Disturbs::Primary,
+        subjects: Subjects::All,
         event: |stage| {
             let leader = stage.patroni.leader()?;
             stage.patroni.kill_postmaster(leader)
@@ -32,6 +40,7 @@ pub static DRILLS: [Drill; 9] = [
         about: "Agent and postmaster of the primary are killed with SIGKILL; when there is a new leader, the host returns.",
         replication: Replication::Synchronous,
         disturbs: Disturbs::Primary,
+        subjects: Subjects::All,
         event: |stage| {
             let leader = stage.patroni.leader()?;
             stage.patroni.kill_host(leader)?;
@@ -45,6 +54,7 @@ pub static DRILLS: [Drill; 9] = [
         about: "Patroni restarts the primary's PostgreSQL with a fast shutdown.",
         replication: Replication::Synchronous,
         disturbs: Disturbs::Primary,
+        subjects: Subjects::All,
         event: |stage| stage.patroni.restart(stage.patroni.leader()?),
     },
     Drill {
@@ -52,6 +62,7 @@ pub static DRILLS: [Drill; 9] = [
         about: "The postmaster of the primary gets SIGQUIT, an immediate shutdown; its agent starts it again.",
         replication: Replication::Synchronous,
         disturbs: Disturbs::Primary,
+        subjects: Subjects::All,
         event: |stage| {
             let leader = stage.patroni.leader()?;
             stage.patroni.quit_postmaster(leader)
@@ -62,6 +73,7 @@ pub static DRILLS: [Drill; 9] = [
         about: "Agent and postmaster of one replica are killed with SIGKILL, and started again later.",
         replication: Replication::Asynchronous,
         disturbs: Disturbs::Replicas,
+        subjects: Subjects::All,
         event: |stage| down(stage, 1),
     },
     Drill {
@@ -69,7 +81,42 @@ pub static DRILLS: [Drill; 9] = [
         about: "Agents and postmasters of both replicas are killed with SIGKILL, and started again later.",
         replication: Replication::Asynchronous,
         disturbs: Disturbs::Replicas,
+        subjects: Subjects::All,
         event: |stage| down(stage, NODES - 1),
+    },
+    Drill {
+        name: "replica-lagging",
+        about: "One replica receives WAL and does not replay it for some time.",
+        replication: Replication::Asynchronous,
+        disturbs: Disturbs::Replicas,
+        subjects: Subjects::All,
+        event: |stage| {
+            let replica = some_replica(stage)?;
+            stage.patroni.node(replica).pause_replay()?;
+            stage.dwell();
+            stage.patroni.resume_replay(replica)
+        },
+    },
+    Drill {
+        name: "replica-paused",
+        about: "All PostgreSQL processes of one replica are stopped with SIGSTOP for some time.",
+        replication: Replication::Asynchronous,
+        disturbs: Disturbs::Replicas,
+        subjects: Subjects::All,
+        event: |stage| {
+            let replica = some_replica(stage)?;
+            stage.patroni.freeze_server(replica)?;
+            stage.dwell();
+            stage.patroni.thaw(replica)
+        },
+    },
+    Drill {
+        name: "replica-restarted",
+        about: "Patroni restarts one replica's PostgreSQL with a fast shutdown.",
+        replication: Replication::Asynchronous,
+        disturbs: Disturbs::Replicas,
+        subjects: Subjects::All,
+        event: |stage| stage.patroni.restart(some_replica(stage)?),
     },
     Drill {
         name: "agent-frozen",
@@ -77,6 +124,7 @@ pub static DRILLS: [Drill; 9] = [
                 accept writes.",
         replication: Replication::Synchronous,
         disturbs: Disturbs::Primary,
+        subjects: Subjects::All,
         event: |stage| {
             let leader = stage.patroni.leader()?;
             stage.patroni.freeze_agent(leader)?;
@@ -89,6 +137,7 @@ pub static DRILLS: [Drill; 9] = [
                 and some time longer.",
         replication: Replication::Synchronous,
         disturbs: Disturbs::Primary,
+        subjects: Subjects::All,
         event: |stage| {
             let leader = stage.patroni.leader()?;
             stage.patroni.freeze_agent(leader)?;
@@ -96,7 +145,56 @@ pub static DRILLS: [Drill; 9] = [
             thaw_after_failover(stage, leader)
         },
     },
+    Drill {
+        name: "weir-upgraded",
+        about: "During a switchover, when the former leader accepts no session any more, `weir upgrade` puts another process in \
+                Weir's place.",
+        replication: Replication::Synchronous,
+        disturbs: Disturbs::Primary,
+        subjects: Subjects::Weir,
+        event: |stage| amid_switchover(stage, |front| front.pooler()?.upgrade()),
+    },
+    Drill {
+        name: "weir-killed",
+        about: "During a switchover, when the former leader accepts no session any more, Weir is killed with SIGKILL and \
+                another one started.",
+        replication: Replication::Synchronous,
+        disturbs: Disturbs::Weir,
+        subjects: Subjects::Weir,
+        event: |stage| {
+            let mut outage = Duration::ZERO;
+            amid_switchover(stage, |front| {
+                outage = front.pooler()?.kill()?;
+                Ok(())
+            })?;
+            stage.outage = outage;
+            Ok(())
+        },
+    },
 ];
+
+/// Acts on Weir when a switchover has closed the former leader, and returns when both are done.
+fn amid_switchover(
+    stage: &mut Stage<'_>,
+    act: impl FnOnce(&mut Front) -> Result<()>,
+) -> Result<()> {
+    let patroni = &*stage.patroni;
+    let (former, next) = (patroni.leader()?, patroni.candidate()?);
+    thread::scope(|scope| {
+        let switchover = scope.spawn(|| patroni.switchover(next));
+        let acted = patroni.wait_closed(former).and_then(|()| act(stage.front));
+        let switched = switchover
+            .join()
+            .map_err(|_| anyhow!("the switchover has panicked"))?;
+        switched.and(acted)
+    })
+}
+
+/// Returns a node that is not the leader.
+fn some_replica(stage: &Stage<'_>) -> Result<usize> {
+    let leader = stage.patroni.leader()?;
+    Ok((leader + 1) % NODES)
+}
 
 /// Kills the hosts of this many replicas, and starts them again after some time of load.
 fn down(stage: &mut Stage<'_>, count: usize) -> Result<()> {

@@ -10,6 +10,7 @@ use super::Options;
 use super::Subject;
 use super::Window;
 use super::ledger::Audit;
+use super::ledger::CLOSED;
 use super::ledger::Fate;
 use super::ledger::Place;
 use super::ledger::Record;
@@ -43,6 +44,8 @@ pub(super) struct Gaps {
     pub(super) reads: Duration,
     /// Gap of direct writes to whichever host is the primary.
     pub(super) own: Duration,
+    /// Time without a Weir.
+    pub(super) outage: Duration,
 }
 
 /// Outcome of a drill.
@@ -73,6 +76,7 @@ impl Outcome {
             writes: longest_gap(&record.writes, *window),
             reads: longest_gap(&record.reads, *window),
             own: longest_gap(&own, *window),
+            outage: window.outage,
         });
         let mut outcome = Self {
             gaps: gaps.collect(),
@@ -129,17 +133,26 @@ impl Outcome {
         for (round, gaps) in self.gaps.iter().enumerate() {
             let round = round + 1;
             let added = gaps.writes.saturating_sub(gaps.own);
-            if added > ADDED_MAX {
+            if added > ADDED_MAX + gaps.outage {
                 broken.push(format!(
                     "event {round}: no write for {:.2?}, {added:.2?} longer than direct",
                     gaps.writes
                 ));
             }
-            if gaps.reads > READ_GAP_MAX {
+            if gaps.reads > self.read_gap_max(*gaps) {
                 broken.push(format!("event {round}: no read for {:.2?}", gaps.reads));
             }
         }
         broken
+    }
+
+    /// Longest permitted gap between two reads. A new Weir knows neither the state of the replicas nor the parameters
+    /// that a login is answered with: until it has found the primary, it serves nobody.
+    fn read_gap_max(&self, gaps: Gaps) -> Duration {
+        match self.drill.disturbs {
+            Disturbs::Primary | Disturbs::Replicas => READ_GAP_MAX,
+            Disturbs::Weir => READ_GAP_MAX.max(gaps.own + ADDED_MAX + gaps.outage),
+        }
     }
 
     fn broken_errors(&self) -> Vec<String> {
@@ -147,16 +160,24 @@ impl Outcome {
         let mut permitted = 0;
         for ((place, code), errors) in &self.record.errors {
             if is_permitted(self.drill.disturbs, *place, code) {
-                permitted += errors.count;
+                // A client tries its login until there is a Weir.
+                permitted += if *place == Place::Login {
+                    0
+                } else {
+                    errors.count
+                };
             } else {
                 broken.push(format!("{place}: {} failed with {code}", errors.count));
             }
         }
         let events = u64::from(self.options.rounds);
-        let most = u64::from(self.options.clients) * events;
-        if permitted > most {
+        let each = match self.drill.disturbs {
+            Disturbs::Primary | Disturbs::Replicas => 1,
+            Disturbs::Weir => 2,
+        };
+        if permitted > each * u64::from(self.options.clients) * events {
             broken.push(format!(
-                "{permitted} requests in flight failed, more than one for each client and event"
+                "{permitted} requests in flight failed, more than {each} for each client and event"
             ));
         }
         broken
@@ -199,13 +220,11 @@ fn is_inside(place: Place) -> bool {
 /// True if a request in flight may fail in this way.
 fn is_permitted(disturbs: Disturbs, place: Place, code: &str) -> bool {
     match (disturbs, place) {
+        (Disturbs::Weir, _) if code == CLOSED => true,
         (_, Place::Login | Place::Read | Place::Begin) => false,
         (_, Place::Inside) => matches!(code, "08006" | "40001" | "57P01" | "57P02"),
         (Disturbs::Replicas, Place::Write | Place::Commit) => false,
-        (Disturbs::Primary, Place::Write) => {
-            matches!(code, "08006" | "08007" | "40003" | "57P01" | "57P02")
-        }
-        (Disturbs::Primary, Place::Commit) => {
+        (Disturbs::Primary | Disturbs::Weir, Place::Write | Place::Commit) => {
             matches!(code, "08006" | "08007" | "40003" | "57P01" | "57P02")
         }
     }
@@ -214,8 +233,16 @@ fn is_permitted(disturbs: Disturbs, place: Place, code: &str) -> bool {
 /// Guarantee of a drill, in words: what [`Outcome`] checks.
 #[must_use]
 pub(super) fn guarantee(drill: &Drill) -> String {
+    let lost = match drill.disturbs {
+        Disturbs::Primary | Disturbs::Replicas => "",
+        Disturbs::Weir => {
+            " Beside that, each client loses its connection at most once for each event, and logins are refused while no Weir \
+             runs. This time is added to the permitted pause of writes, and reads may pause for as long as writes: a new Weir serves \
+             nobody until it knows the primary."
+        }
+    };
     let in_flight = match drill.disturbs {
-        Disturbs::Primary => {
+        Disturbs::Primary | Disturbs::Weir => {
             "Of the requests in flight at the primary, at most one for each client and event fails: an autocommitted write \
              with 08006, 08007, 40003, 57P01 or 57P02, a COMMIT with 08006, 08007, 40003, 57P01 or 57P02, another statement of a \
              transaction with 08006, 40001, 57P01 or 57P02."
@@ -226,7 +253,7 @@ pub(super) fn guarantee(drill: &Drill) -> String {
         }
     };
     format!(
-        "No login, read or BEGIN fails. {in_flight} Each acknowledged row is there once, no refused row is there, and a session \
+        "No login, read or BEGIN fails. {in_flight}{lost} Each acknowledged row is there once, no refused row is there, and a session \
          reads its own commits. Writes pause at most {} ms longer than direct ones, reads at most {} ms.",
         ADDED_MAX.as_millis(),
         READ_GAP_MAX.as_millis()
@@ -259,6 +286,7 @@ mod tests {
         let window = Window {
             begin: at(&100),
             end: at(&200),
+            outage: Duration::ZERO,
         };
         let gap = |times: &[u64]| {
             let times: Vec<Instant> = times.iter().map(at).collect();
@@ -276,5 +304,6 @@ mod tests {
         assert!(!is_permitted(Disturbs::Primary, Place::Commit, "40001"));
         assert!(!is_permitted(Disturbs::Replicas, Place::Commit, "08007"));
         assert!(!is_permitted(Disturbs::Primary, Place::Read, "08006"));
+        assert!(!is_permitted(Disturbs::Weir, Place::Commit, "40001"));
     }
 }

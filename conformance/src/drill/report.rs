@@ -45,6 +45,12 @@ impl fmt::Display for Outcome {
                 gaps.reads.as_secs_f64()
             )?;
         }
+        for gaps in &self.gaps {
+            if !gaps.outage.is_zero() {
+                let outage = gaps.outage.as_secs_f64();
+                writeln!(formatter, "  no Weir for {outage:.3} s")?;
+            }
+        }
         let longest = self.record.longest.as_secs_f64();
         writeln!(formatter, "  longest request {longest:.3} s")?;
         writeln!(

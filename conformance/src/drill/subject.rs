@@ -8,6 +8,7 @@ use anyhow::Context;
 use anyhow::Result;
 use clap::ValueEnum;
 
+use super::pooler::Pooler;
 use crate::Config;
 use crate::Patroni;
 use crate::Raw;
@@ -75,7 +76,7 @@ impl Entrance {
 /// A running subject; dropping it stops its processes.
 #[derive(Debug)]
 pub(super) struct Front {
-    weir: Option<Weir>,
+    weir: Option<Pooler>,
     // Dropped before the directory of their files.
     processes: Vec<Guarded>,
     directory: TempDir,
@@ -97,11 +98,11 @@ impl Front {
         };
         match subject {
             Subject::Weir => {
-                let weir = Weir::start(&weir_config(patroni))?;
-                front.listens(weir.port());
+                let pooler = Pooler::start(weir_config(patroni))?;
+                front.listens(pooler.weir().port());
                 front.entrance.knows_outcomes = true;
-                wait_watched(&weir)?;
-                front.weir = Some(weir);
+                wait_watched(pooler.weir())?;
+                front.weir = Some(pooler);
             }
             Subject::Direct => {}
             Subject::HaproxyPgbouncer => front.start_haproxy(patroni)?,
@@ -126,9 +127,14 @@ impl Front {
 
     /// Logs of all processes.
     pub(super) fn log(&self) -> String {
-        let weir = self.weir.iter().map(Weir::log);
+        let weir = self.weir.iter().map(Pooler::log);
         weir.chain(self.processes.iter().map(Guarded::log))
             .collect()
+    }
+
+    /// Returns Weir, for the drills that disturb it.
+    pub(super) fn pooler(&mut self) -> Result<&mut Pooler> {
+        self.weir.as_mut().context("this drill is about Weir")
     }
 
     /// Starts a PgBouncer beside each host, and HAProxy in front of them.

@@ -104,7 +104,21 @@ impl Node {
     /// True if the agent holds the leader's key and the server takes writes.
     #[must_use]
     pub fn is_leader(&self) -> bool {
-        self.answers_ok("/primary") && self.says("SELECT pg_is_in_recovery()", "f")
+        self.answers_ok("/primary") && self.takes_writes()
+    }
+
+    /// True if the server accepts sessions and is no standby.
+    #[must_use]
+    pub fn takes_writes(&self) -> bool {
+        self.says("SELECT pg_is_in_recovery()", "f")
+    }
+
+    /// Stops the replay of WAL at a standby, which goes on receiving it.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn pause_replay(&self) -> Result<()> {
+        self.query_one("SELECT pg_wal_replay_pause()").map(drop)
     }
 
     /// True if the server receives WAL from the server at this port.
