@@ -12,7 +12,7 @@ use crate::Patroni;
 use crate::Raw;
 use crate::clock::now;
 use crate::cluster::LIMIT;
-use crate::patroni::Replication;
+use crate::patroni::Shape;
 use crate::tools;
 
 mod catalogue;
@@ -51,8 +51,8 @@ pub struct Drill {
     pub name: &'static str,
     /// Event, in a sentence.
     pub about: &'static str,
-    /// Replication of the cluster.
-    pub replication: Replication,
+    /// Kind of the cluster.
+    pub shape: Shape,
     /// Hosts that the event disturbs.
     pub disturbs: Disturbs,
     /// Subjects that the drill is for.
@@ -122,12 +122,12 @@ struct Window {
 /// # Errors
 /// When the drill cannot be carried out. A broken guarantee is no error, but a part of the outcome.
 pub fn run(drill: &'static Drill, options: &Options) -> Result<Outcome> {
-    let mut patroni = Patroni::start(drill.replication)?;
+    let mut patroni = Patroni::start(drill.shape)?;
     let leader = patroni.node(patroni.leader()?).connect(LIMIT)?;
     create_tables(leader)?;
     let mut front = Front::start(options.subject, &patroni)?;
 
-    let pulse = Pulse::start(&patroni.ports());
+    let pulse = Pulse::start(&patroni.addresses());
     let load = Load::start(front.entrance(), options);
     let begin = load.begin;
     let ran = run_events(drill, options, (&mut patroni, &mut front), &load);

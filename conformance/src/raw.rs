@@ -7,6 +7,7 @@ use std::io::Read;
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::net::Shutdown;
+use std::net::SocketAddr;
 use std::net::SocketAddrV4;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -156,6 +157,16 @@ impl Raw {
     pub fn tcp(port: u16, patience: Duration) -> Result<Self> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
             .with_context(|| format!("connect to port {port}"))?;
+        Self::from_stream(stream, patience)
+    }
+
+    /// Connects to an address, and gives up after `patience`, as every later read does.
+    ///
+    /// # Errors
+    /// When nothing accepts the connection in time.
+    pub fn at(address: SocketAddr, patience: Duration) -> Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, patience)
+            .with_context(|| format!("connect to {address}"))?;
         Self::from_stream(stream, patience)
     }
 

@@ -12,14 +12,15 @@ use super::Front;
 use super::Stage;
 use super::Subjects;
 use crate::patroni::NODES;
-use crate::patroni::Replication;
+use crate::patroni::Network;
+use crate::patroni::Shape;
 
 /// All drills, in the order in which they run.
-pub static DRILLS: [Drill; 14] = [
+pub static DRILLS: [Drill; 15] = [
     Drill {
         name: "switchover",
         about: "Patroni makes the synchronous standby the leader, and the former leader its replica.",
-        replication: Replication::Synchronous,
+        shape: Shape::SYNCHRONOUS,
         disturbs: Disturbs::Primary,
         subjects: Subjects::All,
         event: |stage| stage.patroni.switchover(stage.patroni.candidate()?),
@@ -27,7 +28,7 @@ pub static DRILLS: [Drill; 14] = [
     Drill {
         name: "primary-killed",
         about: "The postmaster of the primary is killed with SIGKILL; its agent starts it again.",
-        replication: Replication::Synchronous,
+        shape: Shape::SYNCHRONOUS,
         disturbs: Disturbs::Primary,
         subjects: Subjects::All,
         event: |stage| {
@@ -38,7 +39,7 @@ pub static DRILLS: [Drill; 14] = [
     Drill {
         name: "primary-host-killed",
         about: "Agent and postmaster of the primary are killed with SIGKILL; when there is a new leader, the host returns.",
-        replication: Replication::Synchronous,
+        shape: Shape::SYNCHRONOUS,
         disturbs: Disturbs::Primary,
         subjects: Subjects::All,
         event: |stage| {
@@ -52,7 +53,7 @@ pub static DRILLS: [Drill; 14] = [
     Drill {
         name: "restart-fast",
         about: "Patroni restarts the primary's PostgreSQL with a fast shutdown.",
-        replication: Replication::Synchronous,
+        shape: Shape::SYNCHRONOUS,
         disturbs: Disturbs::Primary,
         subjects: Subjects::All,
         event: |stage| stage.patroni.restart(stage.patroni.leader()?),
@@ -60,7 +61,7 @@ pub static DRILLS: [Drill; 14] = [
     Drill {
         name: "restart-immediate",
         about: "The postmaster of the primary gets SIGQUIT, an immediate shutdown; its agent starts it again.",
-        replication: Replication::Synchronous,
+        shape: Shape::SYNCHRONOUS,
         disturbs: Disturbs::Primary,
         subjects: Subjects::All,
         event: |stage| {
@@ -71,7 +72,7 @@ pub static DRILLS: [Drill; 14] = [
     Drill {
         name: "replica-killed",
         about: "Agent and postmaster of one replica are killed with SIGKILL, and started again later.",
-        replication: Replication::Asynchronous,
+        shape: Shape::ASYNCHRONOUS,
         disturbs: Disturbs::Replicas,
         subjects: Subjects::All,
         event: |stage| down(stage, 1),
@@ -79,7 +80,7 @@ pub static DRILLS: [Drill; 14] = [
     Drill {
         name: "replicas-down",
         about: "Agents and postmasters of both replicas are killed with SIGKILL, and started again later.",
-        replication: Replication::Asynchronous,
+        shape: Shape::ASYNCHRONOUS,
         disturbs: Disturbs::Replicas,
         subjects: Subjects::All,
         event: |stage| down(stage, NODES - 1),
@@ -87,7 +88,7 @@ pub static DRILLS: [Drill; 14] = [
     Drill {
         name: "replica-lagging",
         about: "One replica receives WAL and does not replay it for some time.",
-        replication: Replication::Asynchronous,
+        shape: Shape::ASYNCHRONOUS,
         disturbs: Disturbs::Replicas,
         subjects: Subjects::All,
         event: |stage| {
@@ -100,7 +101,7 @@ pub static DRILLS: [Drill; 14] = [
     Drill {
         name: "replica-paused",
         about: "All PostgreSQL processes of one replica are stopped with SIGSTOP for some time.",
-        replication: Replication::Asynchronous,
+        shape: Shape::ASYNCHRONOUS,
         disturbs: Disturbs::Replicas,
         subjects: Subjects::All,
         event: |stage| {
@@ -113,7 +114,7 @@ pub static DRILLS: [Drill; 14] = [
     Drill {
         name: "replica-restarted",
         about: "Patroni restarts one replica's PostgreSQL with a fast shutdown.",
-        replication: Replication::Asynchronous,
+        shape: Shape::ASYNCHRONOUS,
         disturbs: Disturbs::Replicas,
         subjects: Subjects::All,
         event: |stage| stage.patroni.restart(some_replica(stage)?),
@@ -122,7 +123,7 @@ pub static DRILLS: [Drill; 14] = [
         name: "agent-frozen",
         about: "The agent of the primary is stopped with SIGSTOP until another node is leader, and some time longer: two hosts \
                 accept writes.",
-        replication: Replication::Synchronous,
+        shape: Shape::SYNCHRONOUS,
         disturbs: Disturbs::Primary,
         subjects: Subjects::All,
         event: |stage| {
@@ -135,7 +136,7 @@ pub static DRILLS: [Drill; 14] = [
         name: "primary-frozen",
         about: "All PostgreSQL processes of the primary, and its agent, are stopped with SIGSTOP until another node is leader, \
                 and some time longer.",
-        replication: Replication::Synchronous,
+        shape: Shape::SYNCHRONOUS,
         disturbs: Disturbs::Primary,
         subjects: Subjects::All,
         event: |stage| {
@@ -146,10 +147,28 @@ pub static DRILLS: [Drill; 14] = [
         },
     },
     Drill {
+        name: "network-cut",
+        about: "The network cable of the primary's host is pulled until another node is leader, and some time longer.",
+        shape: Shape {
+            network: Network::Cables,
+            ..Shape::SYNCHRONOUS
+        },
+        disturbs: Disturbs::Primary,
+        subjects: Subjects::All,
+        event: |stage| {
+            let leader = stage.patroni.leader()?;
+            stage.patroni.cut(leader)?;
+            let next = stage.patroni.wait_leader_beside(leader)?;
+            stage.dwell();
+            stage.patroni.heal(leader)?;
+            stage.patroni.wait_succeeded(leader, next)
+        },
+    },
+    Drill {
         name: "weir-upgraded",
         about: "During a switchover, when the former leader accepts no session any more, `weir upgrade` puts another process in \
                 Weir's place.",
-        replication: Replication::Synchronous,
+        shape: Shape::SYNCHRONOUS,
         disturbs: Disturbs::Primary,
         subjects: Subjects::Weir,
         event: |stage| amid_switchover(stage, |front| front.pooler()?.upgrade()),
@@ -158,7 +177,7 @@ pub static DRILLS: [Drill; 14] = [
         name: "weir-killed",
         about: "During a switchover, when the former leader accepts no session any more, Weir is killed with SIGKILL and \
                 another one started.",
-        replication: Replication::Synchronous,
+        shape: Shape::SYNCHRONOUS,
         disturbs: Disturbs::Weir,
         subjects: Subjects::Weir,
         event: |stage| {

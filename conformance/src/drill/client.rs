@@ -2,6 +2,7 @@
 //! repeats a request, so that each of its rows has one fate.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
@@ -145,8 +146,8 @@ impl Client {
     /// Logs in at the first address that serves it; true if there is one. A login that fails is one error.
     fn log_in(&mut self) -> bool {
         let mut last = None;
-        for port in &self.entrance.ports {
-            match log_in_at(*port, &self.entrance) {
+        for address in &self.entrance.addresses {
+            match log_in_at(*address, &self.entrance) {
                 Ok(raw) => {
                     let prepared = Vec::new();
                     self.session = Some(Session { raw, prepared });
@@ -385,9 +386,9 @@ impl Client {
     }
 }
 
-fn log_in_at(port: u16, entrance: &Entrance) -> Result<Raw, Failure> {
+fn log_in_at(address: SocketAddr, entrance: &Entrance) -> Result<Raw, Failure> {
     let limit = entrance.login_max().unwrap_or(PATIENCE);
-    let started = Raw::tcp(port, limit).and_then(|mut raw| {
+    let started = Raw::at(address, limit).and_then(|mut raw| {
         let parameters = [("user", "postgres"), ("database", "postgres")];
         let messages = raw.ask(&frontend::startup(frontend::VERSION_3_0, &parameters))?;
         raw.stream().set_read_timeout(Some(PATIENCE))?;

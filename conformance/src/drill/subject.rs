@@ -2,6 +2,8 @@
 //!
 //! The others get the configuration that their manuals give for this use. They are run as Debian ships them.
 
+use std::net::Ipv4Addr;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -18,6 +20,7 @@ use crate::child::Guarded;
 use crate::child::Runner;
 use crate::cluster::LIMIT;
 use crate::patroni;
+use crate::patroni::NODES;
 use crate::tools;
 use crate::wait_until;
 
@@ -58,8 +61,8 @@ impl Subject {
 /// Address for clients.
 #[derive(Clone, Debug)]
 pub(super) struct Entrance {
-    /// Ports on loopback, which are tried in turn.
-    pub(super) ports: Vec<u16>,
+    /// Addresses, which are tried in turn.
+    pub(super) addresses: Vec<SocketAddr>,
     /// True if a client must look for the primary among them.
     pub(super) seeks_primary: bool,
     /// True if 08006 says that nothing was committed.
@@ -91,7 +94,7 @@ impl Front {
             processes: Vec::new(),
             directory: TempDir::new()?,
             entrance: Entrance {
-                ports: patroni.ports(),
+                addresses: patroni.addresses(),
                 seeks_primary: true,
                 knows_outcomes: false,
             },
@@ -140,16 +143,16 @@ impl Front {
     /// Starts a PgBouncer beside each host, and HAProxy in front of them.
     fn start_haproxy(&mut self, patroni: &Patroni) -> Result<()> {
         let mut servers = Vec::new();
-        for number in 0..patroni.ports().len() {
+        for number in 0..NODES {
             let node = patroni.node(number);
             let port = tools::free_port()?;
             let users = self.directory.write("users.txt", "\"postgres\" \"\"\n")?;
-            let text = files::pgbouncer(port, node.port(), &users);
+            let text = files::pgbouncer(port, node.address(), &users);
             let file = self
                 .directory
                 .write(&format!("pgbouncer{number}.ini"), &text)?;
             self.run("pgbouncer", &[&file.to_string_lossy()], number)?;
-            servers.push((port, node.rest_port()));
+            servers.push((port, node.rest()));
         }
         let port = tools::free_port()?;
         let file = self
@@ -163,7 +166,7 @@ impl Front {
     fn start_pgpool(&mut self, patroni: &Patroni) -> Result<()> {
         patroni::give_to_postgres(&self.directory)?;
         let (port, pcp) = (tools::free_port()?, tools::free_port()?);
-        let text = files::pgpool([port, pcp], self.directory.path(), &patroni.ports());
+        let text = files::pgpool([port, pcp], self.directory.path(), &patroni.addresses());
         let file = self.directory.write("pgpool.conf", &text)?;
         let empty = self.directory.write("pcp.conf", "")?;
         let (file, empty) = (file.to_string_lossy(), empty.to_string_lossy());
@@ -191,7 +194,7 @@ impl Front {
 
     fn listens(&mut self, port: u16) {
         self.entrance = Entrance {
-            ports: vec![port],
+            addresses: vec![(Ipv4Addr::LOCALHOST, port).into()],
             seeks_primary: false,
             knows_outcomes: false,
         };
@@ -224,8 +227,8 @@ fn writes(port: u16) -> Result<()> {
 
 /// Weir's configuration: all hosts of the cluster in one entry, and its defaults else.
 fn weir_config(patroni: &Patroni) -> Config {
-    let ports = patroni.ports();
-    let mut hosts = ports.iter().map(|port| format!("127.0.0.1:{port}"));
+    let addresses = patroni.addresses();
+    let mut hosts = addresses.iter().map(SocketAddr::to_string);
     let first = hosts.next().unwrap_or_default();
     let others: Vec<String> = hosts.collect();
     let (host, port) = first.split_once(':').unwrap_or_default();

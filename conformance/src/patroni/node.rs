@@ -1,6 +1,7 @@
 //! A node: its Patroni agent, the PostgreSQL server that the agent starts, and direct questions to both.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,6 +12,7 @@ use anyhow::Result;
 use anyhow::ensure;
 
 use super::Replication;
+use super::network::Wires;
 use super::rest;
 use super::yaml;
 use crate::Raw;
@@ -27,12 +29,25 @@ const QUESTION: Duration = Duration::from_secs(2);
 /// Text that a leader's agent logs at the end of each of its cycles.
 const CYCLE: &str = "the leader with the lock";
 
+/// Place of a node in its cluster.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) directory: &'a TempDir,
+    pub(super) wires: &'a Wires,
+    /// TCP port of PostgreSQL.
+    pub(super) port: u16,
+    pub(super) etcd: SocketAddr,
+    pub(super) replication: Replication,
+}
+
 /// A node, which runs or is stopped.
 #[derive(Debug)]
 pub struct Node {
     name: String,
-    postgres_port: u16,
-    rest_port: u16,
+    postgres: SocketAddr,
+    rest: SocketAddr,
+    /// Command that runs another one on this node.
+    on_node: Vec<String>,
     /// Directory of the cluster.
     directory: PathBuf,
     data: PathBuf,
@@ -45,21 +60,19 @@ pub struct Node {
 }
 
 impl Node {
-    pub(super) fn new(
-        number: usize,
-        directory: &TempDir,
-        etcd_port: u16,
-        replication: Replication,
-    ) -> Result<Self> {
+    pub(super) fn new(number: usize, place: Place<'_>) -> Result<Self> {
         let name = format!("n{number}");
+        let directory = place.directory;
         let data = directory.path().join(&name);
-        let (postgres_port, rest_port) = (tools::free_port()?, tools::free_port()?);
+        let address = place.wires.node(number);
+        let postgres = SocketAddr::new(address, place.port);
+        let rest = SocketAddr::new(address, tools::free_port()?);
         let text = yaml::text(&yaml::Facts {
             name: &name,
-            postgres_port,
-            rest_port,
-            etcd_port,
-            replication,
+            postgres,
+            rest,
+            etcd: place.etcd,
+            replication: place.replication,
             data: &data,
             bin: &tools::postgres_bin_dir()?,
             directory: directory.path(),
@@ -67,8 +80,9 @@ impl Node {
         Ok(Self {
             config: directory.write(&format!("{name}.yml"), &text)?,
             name,
-            postgres_port,
-            rest_port,
+            postgres,
+            rest,
+            on_node: place.wires.on_node(number),
             directory: directory.path().to_owned(),
             data,
             agent: None,
@@ -83,22 +97,22 @@ impl Node {
         &self.name
     }
 
-    /// TCP port of the PostgreSQL server on 127.0.0.1.
+    /// Address of the PostgreSQL server.
     #[must_use]
-    pub fn port(&self) -> u16 {
-        self.postgres_port
+    pub fn address(&self) -> SocketAddr {
+        self.postgres
     }
 
-    /// TCP port of the agent's REST interface on 127.0.0.1.
+    /// Address of the agent's REST interface.
     #[must_use]
-    pub fn rest_port(&self) -> u16 {
-        self.rest_port
+    pub fn rest(&self) -> SocketAddr {
+        self.rest
     }
 
     /// True if the agent's REST interface answers a path with status 200.
     #[must_use]
     pub fn answers_ok(&self, path: &str) -> bool {
-        self.agent.is_some() && rest::is_ok(self.rest_port, path)
+        self.agent.is_some() && rest::is_ok(self.rest, path)
     }
 
     /// True if the agent holds the leader's key and the server takes writes.
@@ -121,11 +135,13 @@ impl Node {
         self.query_one("SELECT pg_wal_replay_pause()").map(drop)
     }
 
-    /// True if the server receives WAL from the server at this port.
+    /// True if the server receives WAL from the server at this address.
     #[must_use]
-    pub fn streams_from(&self, port: u16) -> bool {
+    pub fn streams_from(&self, sender: SocketAddr) -> bool {
         let sql = format!(
-            "SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming' AND sender_port = {port}"
+            "SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming' AND sender_host = '{}' AND sender_port = {}",
+            sender.ip(),
+            sender.port()
         );
         self.says(&sql, "1")
     }
@@ -146,7 +162,7 @@ impl Node {
     /// # Errors
     /// When the login is refused, or the server does not answer in time.
     pub fn connect(&self, patience: Duration) -> Result<Raw> {
-        let mut raw = Raw::tcp(self.postgres_port, patience)?;
+        let mut raw = Raw::at(self.postgres, patience)?;
         raw.login(&[("user", "postgres"), ("database", "postgres")])?;
         Ok(raw)
     }
@@ -177,7 +193,7 @@ impl Node {
     }
 
     pub(super) fn post(&self, path: &str, body: &str) -> Result<String> {
-        rest::post(self.rest_port, path, body)
+        rest::post(self.rest, path, body)
     }
 
     pub(super) fn start_agent(&mut self) -> Result<()> {
@@ -195,7 +211,9 @@ impl Node {
         );
         let log = self.log_file(self.starts);
         // SIGTERM: the agent stops its server before it ends.
-        let agent = Guarded::start(Runner::Postgres, "TERM", &command, &[home], &log)?;
+        let outer: Vec<&str> = self.on_node.iter().map(String::as_str).collect();
+        let runner = Runner::Postgres;
+        let agent = Guarded::start_under(&outer, runner, "TERM", &command, &[home], &log)?;
         self.agent = Some(agent);
         Ok(())
     }
@@ -254,7 +272,7 @@ impl Node {
 
     /// Role and state as the agent and the server say them.
     pub(super) fn state(&self) -> String {
-        let agent = match (&self.agent, rest::get(self.rest_port, "/patroni")) {
+        let agent = match (&self.agent, rest::get(self.rest, "/patroni")) {
             (None, _) => "no agent".to_owned(),
             (_, Ok((status, body))) => format!("{status} {body}"),
             (_, Err(error)) => format!("{error:#}"),
@@ -264,8 +282,8 @@ impl Node {
             .query_one(sql)
             .unwrap_or_else(|error| format!("{error:#}"));
         format!(
-            "{} (port {}): server {server}; agent {agent}",
-            self.name, self.postgres_port
+            "{} ({}): server {server}; agent {agent}",
+            self.name, self.postgres
         )
     }
 

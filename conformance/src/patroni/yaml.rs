@@ -1,5 +1,6 @@
 //! Configuration file of a Patroni agent.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use super::Replication;
@@ -7,13 +8,13 @@ use super::Replication;
 /// Facts about a node that its file states.
 pub(super) struct Facts<'a> {
     pub(super) name: &'a str,
-    pub(super) postgres_port: u16,
-    pub(super) rest_port: u16,
-    pub(super) etcd_port: u16,
+    pub(super) postgres: SocketAddr,
+    pub(super) rest: SocketAddr,
+    pub(super) etcd: SocketAddr,
     pub(super) replication: Replication,
     pub(super) data: &'a Path,
     pub(super) bin: &'a Path,
-    /// Directory of the cluster, for the unix socket and the password file.
+    /// Directory of the cluster, for the password file.
     pub(super) directory: &'a Path,
 }
 
@@ -22,9 +23,9 @@ pub(super) struct Facts<'a> {
 pub(super) fn text(facts: &Facts<'_>) -> String {
     let Facts {
         name,
-        postgres_port,
-        rest_port,
-        etcd_port,
+        postgres,
+        rest,
+        etcd,
         ..
     } = facts;
     let (data, bin) = (facts.data.display(), facts.bin.display());
@@ -35,10 +36,10 @@ pub(super) fn text(facts: &Facts<'_>) -> String {
 scope: drill
 name: {name}
 restapi:
-  listen: 127.0.0.1:{rest_port}
-  connect_address: 127.0.0.1:{rest_port}
+  listen: {rest}
+  connect_address: {rest}
 etcd3:
-  host: 127.0.0.1:{etcd_port}
+  host: {etcd}
 bootstrap:
   dcs:
     ttl: 20
@@ -62,12 +63,11 @@ bootstrap:
     - auth: trust
     - no-sync
   pg_hba:
-    - local all all trust
-    - host all all 127.0.0.1/32 trust
-    - host replication all 127.0.0.1/32 trust
+    - host all all samenet trust
+    - host replication all samenet trust
 postgresql:
-  listen: 127.0.0.1:{postgres_port}
-  connect_address: 127.0.0.1:{postgres_port}
+  listen: {postgres}
+  connect_address: {postgres}
   data_dir: {data}
   bin_dir: {bin}
   pgpass: {directory}/{name}.pgpass
@@ -82,7 +82,7 @@ postgresql:
     rewind:
       username: postgres
   parameters:
-    unix_socket_directories: '{directory}'
+    unix_socket_directories: ''
     fsync: 'off'
     shared_buffers: 32MB
     timezone: UTC
