@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use anyhow::Context;
 use anyhow::Result;
+use anyhow::bail;
 
 use crate::Patroni;
 use crate::Raw;
+use crate::Repmgr;
 use crate::clock::now;
-use crate::cluster::LIMIT;
-use crate::patroni::Shape;
 use crate::tools;
 
 mod catalogue;
@@ -23,15 +23,19 @@ mod outcome;
 mod pooler;
 mod report;
 mod subject;
+mod world;
 
 pub use catalogue::DRILLS;
 pub use outcome::Outcome;
 pub use report::report;
 pub use subject::Subject;
+pub use world::World;
 
 use load::Load;
 use load::Pulse;
+use subject::Entry;
 use subject::Front;
+use world::Cluster;
 
 /// Hosts that a drill disturbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +46,10 @@ pub enum Disturbs {
     Replicas,
     /// The primary, and Weir itself, which loses all connections.
     Weir,
+    /// The primary, whose last words may be that its disk is full.
+    Disk,
+    /// The primary, which is the only host that Weir knows, by a name that moves.
+    Name,
 }
 
 /// A fault and the guarantee that holds in spite of it.
@@ -52,9 +60,11 @@ pub struct Drill {
     /// Event, in a sentence.
     pub about: &'static str,
     /// Kind of the cluster.
-    pub shape: Shape,
+    pub world: World,
     /// Hosts that the event disturbs.
     pub disturbs: Disturbs,
+    /// Hosts in Weir's configuration.
+    entry: Entry,
     /// Subjects that the drill is for.
     subjects: Subjects,
     /// Makes the event, and returns when the fault is over or as much as is needed for [`Patroni::wait_whole`].
@@ -94,7 +104,7 @@ pub struct Options {
 /// Cluster and load, as the event sees them.
 #[derive(Debug)]
 struct Stage<'a> {
-    patroni: &'a mut Patroni,
+    cluster: &'a mut Cluster,
     front: &'a mut Front,
     time: Duration,
     /// Time without a Weir.
@@ -102,6 +112,27 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
+    /// Returns the cluster of a drill of Patroni.
+    fn patroni(&mut self) -> Result<&mut Patroni> {
+        self.parts().map(|(patroni, _)| patroni)
+    }
+
+    /// Returns the cluster of a drill of Patroni, and the subject.
+    fn parts(&mut self) -> Result<(&mut Patroni, &mut Front)> {
+        match self.cluster {
+            Cluster::Patroni(patroni) => Ok((patroni, self.front)),
+            Cluster::Repmgr(_) => bail!("this drill is about Patroni"),
+        }
+    }
+
+    /// Returns the cluster of a drill of repmgr.
+    fn repmgr(&self) -> Result<&Repmgr> {
+        match &*self.cluster {
+            Cluster::Repmgr(repmgr) => Ok(repmgr),
+            Cluster::Patroni(_) => bail!("this drill is about repmgr"),
+        }
+    }
+
     /// Lets the load go on for its time.
     fn dwell(&self) {
         dwell(self.time);
@@ -122,23 +153,22 @@ struct Window {
 /// # Errors
 /// When the drill cannot be carried out. A broken guarantee is no error, but a part of the outcome.
 pub fn run(drill: &'static Drill, options: &Options) -> Result<Outcome> {
-    let mut patroni = Patroni::start(drill.shape)?;
-    let leader = patroni.node(patroni.leader()?).connect(LIMIT)?;
-    create_tables(leader)?;
-    let mut front = Front::start(options.subject, &patroni)?;
+    let mut cluster = Cluster::start(drill.world)?;
+    create_tables(cluster.connect_leader()?)?;
+    let mut front = Front::start(options, drill.entry, &cluster)?;
 
-    let pulse = Pulse::start(&patroni.addresses());
+    let pulse = Pulse::start(&cluster.addresses());
     let load = Load::start(front.entrance(), options);
     let begin = load.begin;
-    let ran = run_events(drill, options, (&mut patroni, &mut front), &load);
+    let ran = run_events(drill, options, (&mut cluster, &mut front), &load);
     let end = now();
     let record = load.stop()?;
     let own = pulse.stop()?;
     let windows = ran.with_context(|| {
         let log = tools::tail(&front.log(), 40);
-        format!("{:?}\n{}\n{log}", record.errors, patroni.states())
+        format!("{:?}\n{}\n{log}", record.errors, cluster.states())
     })?;
-    let mut primary = patroni.node(patroni.wait_leader()?).connect(LIMIT)?;
+    let mut primary = cluster.connect_leader()?;
     let audit = ledger::audit(&record, &mut primary)?;
     Ok(Outcome::new(outcome::Facts {
         drill,
@@ -158,7 +188,7 @@ pub fn run(drill: &'static Drill, options: &Options) -> Result<Outcome> {
 fn run_events(
     drill: &Drill,
     options: &Options,
-    (patroni, front): (&mut Patroni, &mut Front),
+    (cluster, front): (&mut Cluster, &mut Front),
     load: &Load,
 ) -> Result<Vec<Window>> {
     load.wait_successes(1)?;
@@ -167,14 +197,14 @@ fn run_events(
     for round in 1..=options.rounds {
         let begin = now();
         let mut stage = Stage {
-            patroni,
+            cluster,
             front,
             time: options.time,
             outage: Duration::ZERO,
         };
         (drill.event)(&mut stage).with_context(|| format!("event {round}"))?;
         let outage = stage.outage;
-        patroni.wait_whole()?;
+        cluster.wait_whole()?;
         dwell(options.time);
         windows.push(Window {
             begin,

@@ -17,13 +17,14 @@ use crate::TempDir;
 use crate::child::Guarded;
 use crate::child::Runner;
 use crate::cluster::LIMIT;
+use crate::orphans;
 use crate::tools;
 use crate::wait_until;
 
 mod network;
 mod node;
-mod orphans;
 mod rest;
+mod volume;
 mod yaml;
 
 pub use network::Network;
@@ -31,6 +32,7 @@ pub use node::Node;
 
 use network::Wires;
 use node::Place;
+use volume::Volume;
 
 /// Number of nodes.
 pub const NODES: usize = 3;
@@ -54,6 +56,8 @@ pub struct Patroni {
     nodes: Vec<Node>,
     _etcd: Guarded,
     wires: Wires,
+    /// Volumes of the nodes' WAL; empty if the nodes have none of their own.
+    volumes: Vec<Volume>,
     _directory: TempDir,
     replication: Replication,
 }
@@ -65,6 +69,8 @@ pub struct Shape {
     pub replication: Replication,
     /// Network between the nodes.
     pub network: Network,
+    /// True if the WAL of each node is on a small volume of its own. Needs root.
+    pub has_volumes: bool,
 }
 
 impl Shape {
@@ -72,12 +78,14 @@ impl Shape {
     pub const SYNCHRONOUS: Self = Self {
         replication: Replication::Synchronous,
         network: Network::OneAddress,
+        has_volumes: false,
     };
 
     /// Nodes on one address, and commits that wait for no other node.
     pub const ASYNCHRONOUS: Self = Self {
         replication: Replication::Asynchronous,
         network: Network::OneAddress,
+        has_volumes: false,
     };
 }
 
@@ -93,7 +101,13 @@ impl Patroni {
         let wires = Wires::new(shape.network)?;
         let (etcd, etcd_address) = start_etcd(&directory, wires.hub())?;
         let mut nodes: Vec<Node> = Vec::new();
+        let mut volumes = Vec::new();
         for number in 0..NODES {
+            if shape.has_volumes {
+                volumes.push(Volume::new(
+                    directory.path().join(format!("volume{number}")),
+                )?);
+            }
             let before = nodes.last().map(|node| node.address().port());
             let place = Place {
                 directory: &directory,
@@ -101,6 +115,7 @@ impl Patroni {
                 port: wires.port(before)?,
                 etcd: etcd_address,
                 replication: shape.replication,
+                wal: volumes.last().map(Volume::wal),
             };
             nodes.push(Node::new(number, place)?);
         }
@@ -108,6 +123,7 @@ impl Patroni {
             nodes,
             _etcd: etcd,
             wires,
+            volumes,
             _directory: directory,
             replication: shape.replication,
         };
@@ -320,6 +336,27 @@ impl Patroni {
         self.node_mut(number).thaw()
     }
 
+    /// Fills the volume of a node's WAL, and lets the server begin new WAL files until it notices.
+    ///
+    /// # Errors
+    /// When the nodes have no volumes, or the server goes on.
+    pub fn fill_volume(&self, number: usize) -> Result<()> {
+        self.volume(number)?.fill()?;
+        let mut session = self.node(number).connect(LIMIT)?;
+        self.wait("the end of the volume", || {
+            let sql = "SELECT pg_switch_wal() FROM pg_logical_emit_message(true, 'drill', 'x')";
+            Ok(session.query_one(sql).is_err())
+        })
+    }
+
+    /// Gives the room on the volume of a node's WAL back.
+    ///
+    /// # Errors
+    /// When it was not filled.
+    pub fn free_volume(&self, number: usize) -> Result<()> {
+        self.volume(number)?.free()
+    }
+
     /// Pulls the network cable of a node: nothing reaches it or comes from it, and neither side is told.
     ///
     /// # Errors
@@ -392,6 +429,12 @@ impl Patroni {
             Ok(come)
         });
         waited.with_context(|| self.states())
+    }
+
+    fn volume(&self, number: usize) -> Result<&Volume> {
+        self.volumes
+            .get(number)
+            .context("the nodes of this cluster have no volumes")
     }
 
     fn node_mut(&mut self, number: usize) -> &mut Node {

@@ -147,7 +147,10 @@ impl Client {
     fn log_in(&mut self) -> bool {
         let mut last = None;
         for address in &self.entrance.addresses {
-            match log_in_at(*address, &self.entrance) {
+            let before = now();
+            let login = log_in_at(*address, &self.entrance);
+            self.record.longest_login = self.record.longest_login.max(now() - before);
+            match login {
                 Ok(raw) => {
                     let prepared = Vec::new();
                     self.session = Some(Session { raw, prepared });
@@ -217,6 +220,8 @@ impl Client {
     fn fate_by(&self, failure: &Failure) -> Fate {
         match failure.code.as_str() {
             "08006" if self.entrance.knows_outcomes => Fate::Refused,
+            // The server ends in the middle of its work: a record of the commit may be written.
+            _ if failure.text.starts_with("PANIC") => Fate::Unknown,
             code => fate_by(code),
         }
     }

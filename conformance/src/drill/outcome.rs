@@ -17,6 +17,10 @@ use super::ledger::Record;
 
 /// Longest time that may be added to the cluster's own gap.
 const ADDED_MAX: Duration = Duration::from_millis(200);
+/// Longest time for which Weir keeps a name's former address (`dns_max_ttl`).
+const NAME_AGE_MAX: Duration = Duration::from_secs(1);
+/// SQLSTATE of a server whose disk is full.
+const DISK_FULL: &str = "53100";
 /// Longest gap between two reads of clients that only read.
 const READ_GAP_MAX: Duration = Duration::from_millis(500);
 
@@ -133,7 +137,7 @@ impl Outcome {
         for (round, gaps) in self.gaps.iter().enumerate() {
             let round = round + 1;
             let added = gaps.writes.saturating_sub(gaps.own);
-            if added > ADDED_MAX + gaps.outage {
+            if added > self.added_max() + gaps.outage {
                 broken.push(format!(
                     "event {round}: no write for {:.2?}, {added:.2?} longer than direct",
                     gaps.writes
@@ -146,12 +150,22 @@ impl Outcome {
         broken
     }
 
+    /// Longest permitted time that is added to the cluster's own gap.
+    fn added_max(&self) -> Duration {
+        match self.drill.disturbs {
+            Disturbs::Primary | Disturbs::Replicas | Disturbs::Weir | Disturbs::Disk => ADDED_MAX,
+            Disturbs::Name => ADDED_MAX + NAME_AGE_MAX,
+        }
+    }
+
     /// Longest permitted gap between two reads. A new Weir knows neither the state of the replicas nor the parameters
     /// that a login is answered with: until it has found the primary, it serves nobody.
     fn read_gap_max(&self, gaps: Gaps) -> Duration {
         match self.drill.disturbs {
-            Disturbs::Primary | Disturbs::Replicas => READ_GAP_MAX,
-            Disturbs::Weir => READ_GAP_MAX.max(gaps.own + ADDED_MAX + gaps.outage),
+            Disturbs::Primary | Disturbs::Replicas | Disturbs::Disk => READ_GAP_MAX,
+            Disturbs::Weir | Disturbs::Name => {
+                READ_GAP_MAX.max(gaps.own + self.added_max() + gaps.outage)
+            }
         }
     }
 
@@ -172,8 +186,8 @@ impl Outcome {
         }
         let events = u64::from(self.options.rounds);
         let each = match self.drill.disturbs {
-            Disturbs::Primary | Disturbs::Replicas => 1,
             Disturbs::Weir => 2,
+            _ => 1,
         };
         if permitted > each * u64::from(self.options.clients) * events {
             broken.push(format!(
@@ -221,13 +235,18 @@ fn is_inside(place: Place) -> bool {
 fn is_permitted(disturbs: Disturbs, place: Place, code: &str) -> bool {
     match (disturbs, place) {
         (Disturbs::Weir, _) if code == CLOSED => true,
+        (Disturbs::Name, Place::Read | Place::Begin) => is_lost(code),
         (_, Place::Login | Place::Read | Place::Begin) => false,
-        (_, Place::Inside) => matches!(code, "08006" | "40001" | "57P01" | "57P02"),
+        (Disturbs::Disk, Place::Inside | Place::Write | Place::Commit) if code == DISK_FULL => true,
+        (_, Place::Inside) => is_lost(code) || code == "40001",
         (Disturbs::Replicas, Place::Write | Place::Commit) => false,
-        (Disturbs::Primary | Disturbs::Weir, Place::Write | Place::Commit) => {
-            matches!(code, "08006" | "08007" | "40003" | "57P01" | "57P02")
-        }
+        (_, Place::Write | Place::Commit) => is_lost(code) || matches!(code, "08007" | "40003"),
     }
+}
+
+/// True if a code says that a request was lost with its server, and left nothing behind.
+fn is_lost(code: &str) -> bool {
+    matches!(code, "08006" | "57P01" | "57P02")
 }
 
 /// Guarantee of a drill, in words: what [`Outcome`] checks.
@@ -235,6 +254,10 @@ fn is_permitted(disturbs: Disturbs, place: Place, code: &str) -> bool {
 pub(super) fn guarantee(drill: &Drill) -> String {
     let lost = match drill.disturbs {
         Disturbs::Primary | Disturbs::Replicas => "",
+        Disturbs::Disk => " They may also fail with the server's own 53100.",
+        Disturbs::Name => {
+            " Reads and BEGINs in flight may fail as writes do, reads may pause as long as writes, and both by dns_max_ttl longer."
+        }
         Disturbs::Weir => {
             " Beside that, each client loses its connection at most once for each event, and logins are refused while no Weir \
              runs. This time is added to the permitted pause of writes, and reads may pause for as long as writes: a new Weir serves \
@@ -242,7 +265,7 @@ pub(super) fn guarantee(drill: &Drill) -> String {
         }
     };
     let in_flight = match drill.disturbs {
-        Disturbs::Primary | Disturbs::Weir => {
+        Disturbs::Primary | Disturbs::Weir | Disturbs::Name | Disturbs::Disk => {
             "Of the requests in flight at the primary, at most one for each client and event fails: an autocommitted write \
              with 08006, 08007, 40003, 57P01 or 57P02, a COMMIT with 08006, 08007, 40003, 57P01 or 57P02, another statement of a \
              transaction with 08006, 40001, 57P01 or 57P02."

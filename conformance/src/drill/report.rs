@@ -52,7 +52,11 @@ impl fmt::Display for Outcome {
             }
         }
         let longest = self.record.longest.as_secs_f64();
-        writeln!(formatter, "  longest request {longest:.3} s")?;
+        let login = self.record.longest_login.as_secs_f64();
+        writeln!(
+            formatter,
+            "  longest request {longest:.3} s, login {login:.3} s"
+        )?;
         writeln!(
             formatter,
             "  errors outside of transactions: {}",
@@ -74,14 +78,7 @@ impl fmt::Display for Outcome {
             self.audit.foreign,
             self.record.stale.len()
         )?;
-        for ((place, code), errors) in &self.record.errors {
-            let at = (errors.first - self.begin).as_secs_f64();
-            writeln!(
-                formatter,
-                "  first {code} of a {place}, at {at:.2} s: {}",
-                errors.text
-            )?;
-        }
+        self.write_firsts(formatter)?;
         for stale in self.record.stale.iter().take(STALE_SHOWN) {
             writeln!(formatter, "  stale read: {stale}")?;
         }
@@ -93,6 +90,19 @@ impl fmt::Display for Outcome {
 }
 
 impl Outcome {
+    /// Writes the first error of each place and code.
+    fn write_firsts(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for ((place, code), errors) in &self.record.errors {
+            let at = (errors.first - self.begin).as_secs_f64();
+            writeln!(
+                formatter,
+                "  first {code} of a {place}, at {at:.2} s: {}",
+                errors.text
+            )?;
+        }
+        Ok(())
+    }
+
     fn listed(&self, inside: bool) -> String {
         let errors = self.errors(inside);
         if errors.is_empty() {

@@ -2,23 +2,27 @@
 //!
 //! The others get the configuration that their manuals give for this use. They are run as Debian ships them.
 
+use std::net::IpAddr;
 use std::net::Ipv4Addr;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::Result;
+use anyhow::bail;
 use clap::ValueEnum;
 
+use super::Options;
 use super::pooler::Pooler;
+use super::world::Cluster;
 use crate::Config;
-use crate::Patroni;
 use crate::Raw;
 use crate::TempDir;
 use crate::Weir;
 use crate::child::Guarded;
 use crate::child::Runner;
 use crate::cluster::LIMIT;
+use crate::nameserver::NameServer;
 use crate::patroni;
 use crate::patroni::NODES;
 use crate::tools;
@@ -28,6 +32,9 @@ mod files;
 
 /// Time in which a client that tries several hosts gives each of them up (`connect_timeout` of libpq).
 const CONNECT_MAX: Duration = Duration::from_secs(3);
+
+/// Name that has the address of the primary.
+const ONE_NAME: &str = "primary.drill.test";
 
 /// Number of sessions in a row that must reach the primary before a drill begins.
 const IN_A_ROW: u32 = 12;
@@ -76,6 +83,17 @@ impl Entrance {
     }
 }
 
+/// Hosts of the cluster in Weir's configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// The addresses of all hosts.
+    Addresses,
+    /// A name for each host.
+    Names,
+    /// Name of the primary, and no other host.
+    OneName,
+}
+
 /// A running subject; dropping it stops its processes.
 #[derive(Debug)]
 pub(super) struct Front {
@@ -84,32 +102,36 @@ pub(super) struct Front {
     processes: Vec<Guarded>,
     directory: TempDir,
     entrance: Entrance,
+    names: Option<NameServer>,
 }
 
 impl Front {
     /// Starts a subject in front of a cluster, and returns when it takes requests.
-    pub(super) fn start(subject: Subject, patroni: &Patroni) -> Result<Self> {
+    pub(super) fn start(options: &Options, entry: Entry, cluster: &Cluster) -> Result<Self> {
         let mut front = Self {
             weir: None,
             processes: Vec::new(),
             directory: TempDir::new()?,
             entrance: Entrance {
-                addresses: patroni.addresses(),
+                addresses: cluster.addresses(),
                 seeks_primary: true,
                 knows_outcomes: false,
             },
+            names: None,
         };
-        match subject {
+        match options.subject {
             Subject::Weir => {
-                let pooler = Pooler::start(weir_config(patroni))?;
+                let pooler = Pooler::start(front.weir_config(options.rounds, entry, cluster)?)?;
                 front.listens(pooler.weir().port());
                 front.entrance.knows_outcomes = true;
-                wait_watched(pooler.weir())?;
+                if entry != Entry::OneName {
+                    wait_watched(pooler.weir())?;
+                }
                 front.weir = Some(pooler);
             }
             Subject::Direct => {}
-            Subject::HaproxyPgbouncer => front.start_haproxy(patroni)?,
-            Subject::Pgpool => front.start_pgpool(patroni)?,
+            Subject::HaproxyPgbouncer => front.start_haproxy(cluster)?,
+            Subject::Pgpool => front.start_pgpool(cluster)?,
         }
         Ok(front)
     }
@@ -135,13 +157,27 @@ impl Front {
             .collect()
     }
 
+    /// Returns the name server, for the drills about names.
+    pub(super) fn names(&self) -> Result<&NameServer> {
+        self.names.as_ref().context("this drill is about names")
+    }
+
+    /// Moves the one name to a host.
+    pub(super) fn move_name(&self, host: SocketAddr) -> Result<()> {
+        self.names()?.set(ONE_NAME, four(host)?);
+        Ok(())
+    }
+
     /// Returns Weir, for the drills that disturb it.
     pub(super) fn pooler(&mut self) -> Result<&mut Pooler> {
         self.weir.as_mut().context("this drill is about Weir")
     }
 
     /// Starts a PgBouncer beside each host, and HAProxy in front of them.
-    fn start_haproxy(&mut self, patroni: &Patroni) -> Result<()> {
+    fn start_haproxy(&mut self, cluster: &Cluster) -> Result<()> {
+        let Cluster::Patroni(patroni) = cluster else {
+            bail!("HAProxy asks Patroni");
+        };
         let mut servers = Vec::new();
         for number in 0..NODES {
             let node = patroni.node(number);
@@ -163,10 +199,10 @@ impl Front {
         self.wait_primary(port)
     }
 
-    fn start_pgpool(&mut self, patroni: &Patroni) -> Result<()> {
+    fn start_pgpool(&mut self, cluster: &Cluster) -> Result<()> {
         patroni::give_to_postgres(&self.directory)?;
         let (port, pcp) = (tools::free_port()?, tools::free_port()?);
-        let text = files::pgpool([port, pcp], self.directory.path(), &patroni.addresses());
+        let text = files::pgpool([port, pcp], self.directory.path(), &cluster.addresses());
         let file = self.directory.write("pgpool.conf", &text)?;
         let empty = self.directory.write("pcp.conf", "")?;
         let (file, empty) = (file.to_string_lossy(), empty.to_string_lossy());
@@ -177,6 +213,43 @@ impl Front {
         )?;
         self.listens(port);
         self.wait_primary(port)
+    }
+
+    /// Weir's configuration: the hosts of the cluster in one entry, and its defaults else.
+    fn weir_config(&mut self, rounds: u32, entry: Entry, cluster: &Cluster) -> Result<Config> {
+        let addresses = cluster.addresses();
+        let mut hosts: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
+        let mut config = Config::new()
+            .set("role_check_delay", "1")
+            .set("catalogue_refresh", "15");
+        if rounds > 1 {
+            // Events follow one another sooner than the default of 60 s permits.
+            config = config.set("min_time_between_holds", "0");
+        }
+        if entry != Entry::Addresses {
+            let names = NameServer::start()?;
+            config = config.under(names.outer()).set("dns_max_ttl", "1");
+            hosts.clear();
+            for (number, address) in addresses.iter().enumerate() {
+                let name = format!("n{number}.drill.test");
+                names.set(&name, four(*address)?);
+                hosts.push(format!("{name}:{}", address.port()));
+            }
+            self.names = Some(names);
+        }
+        if entry == Entry::OneName {
+            let leader = addresses.get(cluster.leader()?).context("the leader")?;
+            let leader = *leader;
+            self.move_name(leader)?;
+            let port = leader.port();
+            return Ok(config.database(&format!("postgres = host={ONE_NAME} port={port}")));
+        }
+        let (first, others) = hosts.split_first().context("a cluster has hosts")?;
+        let (host, port) = first.split_once(':').unwrap_or_default();
+        Ok(config.database(&format!(
+            "postgres = host={host} port={port} replicas={} read_write_split=auto watch_user=postgres",
+            others.join(",")
+        )))
     }
 
     fn run(&mut self, program: &str, arguments: &[&str], number: usize) -> Result<()> {
@@ -225,21 +298,12 @@ fn writes(port: u16) -> Result<()> {
     Ok(())
 }
 
-/// Weir's configuration: all hosts of the cluster in one entry, and its defaults else.
-fn weir_config(patroni: &Patroni) -> Config {
-    let addresses = patroni.addresses();
-    let mut hosts = addresses.iter().map(SocketAddr::to_string);
-    let first = hosts.next().unwrap_or_default();
-    let others: Vec<String> = hosts.collect();
-    let (host, port) = first.split_once(':').unwrap_or_default();
-    let entry = format!(
-        "postgres = host={host} port={port} replicas={} read_write_split=auto watch_user=postgres",
-        others.join(",")
-    );
-    Config::new()
-        .database(&entry)
-        .set("role_check_delay", "1")
-        .set("catalogue_refresh", "15")
+/// Address of a name: DNS has no ports.
+fn four(address: SocketAddr) -> Result<Ipv4Addr> {
+    match address.ip() {
+        IpAddr::V4(four) => Ok(four),
+        IpAddr::V6(six) => bail!("{six} is no address of this cluster"),
+    }
 }
 
 /// Waits until Weir writes to one host and reads from the others.

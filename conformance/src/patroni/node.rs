@@ -2,9 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -20,6 +18,7 @@ use crate::TempDir;
 use crate::child::Guarded;
 use crate::child::Runner;
 use crate::cluster::LIMIT;
+use crate::postmaster;
 use crate::tools;
 use crate::wait_until;
 
@@ -30,7 +29,7 @@ const QUESTION: Duration = Duration::from_secs(2);
 const CYCLE: &str = "the leader with the lock";
 
 /// Place of a node in its cluster.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Place<'a> {
     pub(super) directory: &'a TempDir,
     pub(super) wires: &'a Wires,
@@ -38,6 +37,8 @@ pub(super) struct Place<'a> {
     pub(super) port: u16,
     pub(super) etcd: SocketAddr,
     pub(super) replication: Replication,
+    /// Directory of the WAL, if it is not in the data directory.
+    pub(super) wal: Option<PathBuf>,
 }
 
 /// A node, which runs or is stopped.
@@ -76,6 +77,7 @@ impl Node {
             data: &data,
             bin: &tools::postgres_bin_dir()?,
             directory: directory.path(),
+            wal: place.wal.as_deref(),
         });
         Ok(Self {
             config: directory.write(&format!("{name}.yml"), &text)?,
@@ -177,19 +179,12 @@ impl Node {
             .collect()
     }
 
-    /// Process of the running server, by its `postmaster.pid`.
+    /// Process of the running server.
     ///
     /// # Errors
     /// When it does not run.
     pub fn postmaster(&self) -> Result<u32> {
-        let file = fs::read_to_string(self.data.join("postmaster.pid"))?;
-        let pid: u32 = file.lines().next().context("no pid")?.trim().parse()?;
-        ensure!(
-            works_in(pid, &self.data),
-            "process {pid} is not of {}",
-            self.name
-        );
-        Ok(pid)
+        postmaster::pid(&self.data)
     }
 
     pub(super) fn post(&self, path: &str, body: &str) -> Result<String> {
@@ -229,13 +224,7 @@ impl Node {
     }
 
     pub(super) fn end_postmaster(&self, signal: &str) -> Result<()> {
-        let pid = self.postmaster()?;
-        let old = self.processes()?;
-        send(signal, pid)?;
-        // PostgreSQL does not start while a process of the old postmaster has its shared memory.
-        wait_until("the end of the server's processes", LIMIT, || {
-            Ok(!old.iter().any(|pid| works_in(*pid, &self.data)))
-        })
+        postmaster::end(&self.data, signal)
     }
 
     pub(super) fn freeze_agent(&mut self) -> Result<()> {
@@ -255,11 +244,11 @@ impl Node {
         // The postmaster first: it starts no process meanwhile.
         let postmaster = self.postmaster()?;
         self.frozen.push(postmaster);
-        send("STOP", postmaster)?;
-        for pid in self.processes()? {
+        postmaster::send("STOP", postmaster)?;
+        for pid in postmaster::processes(&self.data)? {
             if pid != postmaster {
                 self.frozen.push(pid);
-                send("STOP", pid)?;
+                postmaster::send("STOP", pid)?;
             }
         }
         Ok(())
@@ -267,7 +256,9 @@ impl Node {
 
     pub(super) fn thaw(&mut self) -> Result<()> {
         let frozen = self.frozen.drain(..);
-        frozen.rev().try_for_each(|pid| send("CONT", pid))
+        frozen
+            .rev()
+            .try_for_each(|pid| postmaster::send("CONT", pid))
     }
 
     /// Role and state as the agent and the server say them.
@@ -291,13 +282,6 @@ impl Node {
         self.query_one(sql).is_ok_and(|said| said == value)
     }
 
-    /// Processes of the server: those that work in its data directory.
-    fn processes(&self) -> Result<Vec<u32>> {
-        let entries = fs::read_dir("/proc")?.flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        Ok(pids.filter(|pid| works_in(*pid, &self.data)).collect())
-    }
-
     fn log_file(&self, start: usize) -> PathBuf {
         self.directory.join(format!("{}-{start}.log", self.name))
     }
@@ -314,14 +298,4 @@ impl Drop for Node {
             drop(self.end_postmaster("QUIT"));
         }
     }
-}
-
-/// True if a process works in a directory. PostgreSQL's do so in their data directory.
-fn works_in(pid: u32, directory: &Path) -> bool {
-    fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|place| place == directory)
-}
-
-fn send(signal: &str, pid: u32) -> Result<()> {
-    tools::run(Command::new("kill").args(["-s", signal, &pid.to_string()]))?;
-    Ok(())
 }

@@ -16,6 +16,8 @@ pub(super) struct Facts<'a> {
     pub(super) bin: &'a Path,
     /// Directory of the cluster, for the password file.
     pub(super) directory: &'a Path,
+    /// Directory of the WAL, if it is not in the data directory.
+    pub(super) wal: Option<&'a Path>,
 }
 
 /// Returns the file's text: the shortest times that Patroni permits, for failovers that a test can wait for, and a
@@ -31,6 +33,7 @@ pub(super) fn text(facts: &Facts<'_>) -> String {
     let (data, bin) = (facts.data.display(), facts.bin.display());
     let directory = facts.directory.display();
     let is_synchronous = facts.replication == Replication::Synchronous;
+    let wal = facts.wal.map_or_else(String::new, wal_line);
     format!(
         "\
 scope: drill
@@ -62,7 +65,7 @@ bootstrap:
     - locale: C
     - auth: trust
     - no-sync
-  pg_hba:
+{wal}  pg_hba:
     - host all all samenet trust
     - host replication all samenet trust
 postgresql:
@@ -74,7 +77,7 @@ postgresql:
   basebackup:
     - checkpoint: fast
     - no-sync
-  authentication:
+{wal}  authentication:
     superuser:
       username: postgres
     replication:
@@ -90,4 +93,9 @@ postgresql:
     log_line_prefix: '%m [%p] %q%a '
 "
     )
+}
+
+/// Option of initdb and of pg_basebackup.
+fn wal_line(wal: &Path) -> String {
+    format!("    - waldir: {}\n", wal.display())
 }
