@@ -87,7 +87,7 @@ enum Subjects {
 }
 
 /// Parameters of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Program between the clients and the cluster.
     pub subject: Subject,
@@ -99,6 +99,8 @@ pub struct Options {
     pub clients: u32,
     /// Seed of the clients' choices.
     pub seed: u64,
+    /// Options of Weir beside its defaults.
+    pub settings: Vec<(String, String)>,
 }
 
 /// Cluster and load, as the event sees them.
@@ -172,7 +174,7 @@ pub fn run(drill: &'static Drill, options: &Options) -> Result<Outcome> {
     let audit = ledger::audit(&record, &mut primary)?;
     Ok(Outcome::new(outcome::Facts {
         drill,
-        options: *options,
+        options: options.clone(),
         time: end - begin,
         begin,
         windows,

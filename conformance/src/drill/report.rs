@@ -36,6 +36,9 @@ impl fmt::Display for Outcome {
             self.record.writes.len(),
             self.options.rounds
         )?;
+        for (key, value) in &self.options.settings {
+            writeln!(formatter, "  option      {key} = {value}")?;
+        }
         for gaps in &self.gaps {
             writeln!(
                 formatter,

@@ -121,7 +121,7 @@ impl Front {
         };
         match options.subject {
             Subject::Weir => {
-                let pooler = Pooler::start(front.weir_config(options.rounds, entry, cluster)?)?;
+                let pooler = Pooler::start(front.weir_config(options, entry, cluster)?)?;
                 front.listens(pooler.weir().port());
                 front.entrance.knows_outcomes = true;
                 if entry != Entry::OneName {
@@ -216,13 +216,18 @@ impl Front {
     }
 
     /// Weir's configuration: the hosts of the cluster in one entry, and its defaults else.
-    fn weir_config(&mut self, rounds: u32, entry: Entry, cluster: &Cluster) -> Result<Config> {
+    fn weir_config(
+        &mut self,
+        options: &Options,
+        entry: Entry,
+        cluster: &Cluster,
+    ) -> Result<Config> {
         let addresses = cluster.addresses();
         let mut hosts: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
         let mut config = Config::new()
             .set("role_check_delay", "1")
             .set("catalogue_refresh", "15");
-        if rounds > 1 {
+        if options.rounds > 1 {
             // Events follow one another sooner than the default of 60 s permits.
             config = config.set("min_time_between_holds", "0");
         }
@@ -236,6 +241,9 @@ impl Front {
                 hosts.push(format!("{name}:{}", address.port()));
             }
             self.names = Some(names);
+        }
+        for (key, value) in &options.settings {
+            config = config.set(key, value);
         }
         if entry == Entry::OneName {
             let leader = addresses.get(cluster.leader()?).context("the leader")?;
