@@ -13,7 +13,9 @@ use crate::Patroni;
 use crate::Raw;
 use crate::Repmgr;
 use crate::clock::now;
+use crate::cluster::LIMIT;
 use crate::tools;
+use crate::wait_until;
 
 mod catalogue;
 mod client;
@@ -156,7 +158,7 @@ struct Window {
 /// When the drill cannot be carried out. A broken guarantee is no error, but a part of the outcome.
 pub fn run(drill: &'static Drill, options: &Options) -> Result<Outcome> {
     let mut cluster = Cluster::start(drill.world)?;
-    create_tables(cluster.connect_leader()?)?;
+    create_tables(&cluster)?;
     let mut front = Front::start(options, drill.entry, &cluster)?;
 
     let pulse = Pulse::start(&cluster.addresses());
@@ -217,10 +219,20 @@ fn run_events(
     Ok(windows)
 }
 
-fn create_tables(mut leader: Raw) -> Result<()> {
+/// Creates the tables, and returns when each host has them: the first read of a session may run on any replica.
+fn create_tables(cluster: &Cluster) -> Result<()> {
+    let mut leader = cluster.connect_leader()?;
     leader.query(ledger::TABLE)?;
     leader.query(Pulse::TABLE)?;
     leader.terminate();
+    for address in cluster.addresses() {
+        let mut host = Raw::at(address, LIMIT)?;
+        host.login(&[("user", "postgres"), ("database", "postgres")])?;
+        wait_until("the tables on each host", LIMIT, || {
+            Ok(host.query_one("SELECT to_regclass('pulse') IS NOT NULL")? == "t")
+        })?;
+        host.terminate();
+    }
     Ok(())
 }
 

@@ -324,10 +324,10 @@ impl Raw {
         Ok(Message { tag, body })
     }
 
-    /// Reads up to and including `ReadyForQuery`, or up to the close after a FATAL error.
+    /// Reads up to and including `ReadyForQuery`, or up to the close after a FATAL error or a PANIC.
     ///
     /// # Errors
-    /// When the peer closes without a FATAL error or does not answer in time.
+    /// When the peer closes without such an error or does not answer in time.
     pub fn read_until_ready(&mut self) -> Result<Vec<Message>> {
         let mut messages = Vec::new();
         loop {
@@ -341,8 +341,9 @@ impl Raw {
                     String::from_utf8_lossy(&tags)
                 )
             })?;
+            let is_end = |severity: String| matches!(&*severity, "FATAL" | "PANIC");
             let last = message.tag == b'Z'
-                || (message.tag == b'E' && message.field(b'S').as_deref() == Some("FATAL"));
+                || (message.tag == b'E' && message.field(b'S').is_some_and(is_end));
             messages.push(message);
             if last {
                 return Ok(messages);

@@ -417,9 +417,16 @@ fn check(messages: Vec<Message>) -> Result<Vec<Message>, Failure> {
         None => Ok(messages),
         Some(error) => Err(Failure {
             code: error.field(b'C').unwrap_or_default(),
-            text: error.error(),
+            text: with_notices(error, &messages),
         }),
     }
+}
+
+/// Text of an error, behind the notices that have come before it.
+fn with_notices(error: &Message, messages: &[Message]) -> String {
+    let notices = messages.iter().filter(|message| message.tag == b'N');
+    let texts = notices.map(|notice| format!(" (with {})", notice.error()));
+    error.error() + &texts.collect::<String>()
 }
 
 fn first_value(messages: &[Message]) -> String {
