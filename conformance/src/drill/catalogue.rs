@@ -172,7 +172,7 @@ pub static DRILLS: [Drill; 21] = [
     },
     Drill {
         name: "network-cut",
-        about: "The network cable of the primary's host is pulled until another node is leader, and some time longer.",
+        about: "The network cable of the primary's host is pulled until another node is leader, and three times the time of load longer.",
         world: World::Patroni(Shape {
             network: Network::Cables,
             ..Shape::SYNCHRONOUS
@@ -184,7 +184,8 @@ pub static DRILLS: [Drill; 21] = [
             let leader = stage.patroni()?.leader()?;
             stage.patroni()?.cut(leader)?;
             let next = stage.patroni()?.wait_leader_beside(leader)?;
-            stage.dwell();
+            // Long enough to tell requests that end by themselves from those that wait for the host.
+            (0..3).for_each(|_| stage.dwell());
             stage.patroni()?.heal(leader)?;
             stage.patroni()?.wait_succeeded(leader, next)
         },

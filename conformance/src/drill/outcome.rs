@@ -21,6 +21,8 @@ const ADDED_MAX: Duration = Duration::from_millis(200);
 const NAME_AGE_MAX: Duration = Duration::from_secs(1);
 /// SQLSTATE of a server whose disk is full.
 const DISK_FULL: &str = "53100";
+/// Longest time from a request to its answer, or of a login, beyond the cluster's own gap.
+const WAIT_ADDED_MAX: Duration = Duration::from_secs(10);
 /// Longest gap between two reads of clients that only read.
 const READ_GAP_MAX: Duration = Duration::from_millis(500);
 
@@ -127,6 +129,7 @@ impl Outcome {
         let mut broken = Vec::new();
         broken.extend(health.err());
         broken.extend(self.broken_gaps());
+        broken.extend(self.broken_waits());
         broken.extend(self.broken_errors());
         broken.extend(self.broken_ledger());
         self.broken = broken;
@@ -148,6 +151,19 @@ impl Outcome {
             }
         }
         broken
+    }
+
+    fn broken_waits(&self) -> Vec<String> {
+        let own = self.gaps.iter().map(|gaps| gaps.own).max();
+        let most = own.unwrap_or_default() + WAIT_ADDED_MAX;
+        let waits = [
+            ("request", self.record.longest),
+            ("login", self.record.longest_login),
+        ];
+        let broken = waits.iter().filter(|(_, wait)| *wait > most);
+        broken
+            .map(|(what, wait)| format!("a {what} took {wait:.2?}, more than {most:.2?}"))
+            .collect()
     }
 
     /// Longest permitted time that is added to the cluster's own gap.
@@ -277,9 +293,11 @@ pub(super) fn guarantee(drill: &Drill) -> String {
     };
     format!(
         "No login, read or BEGIN fails. {in_flight}{lost} Each acknowledged row is there once, no refused row is there, and a session \
-         reads its own commits. Writes pause at most {} ms longer than direct ones, reads at most {} ms.",
+         reads its own commits. Writes pause at most {} ms longer than direct ones, reads at most {} ms. No request and no login takes longer than the \
+         pause of direct writes and {} s.",
         ADDED_MAX.as_millis(),
-        READ_GAP_MAX.as_millis()
+        READ_GAP_MAX.as_millis(),
+        WAIT_ADDED_MAX.as_secs()
     )
 }
 
