@@ -59,9 +59,24 @@ impl Guarded {
         env: &[(String, String)],
         log: &Path,
     ) -> Result<Self> {
+        Self::start_under(&[], runner, stop_signal, command, env, log)
+    }
+
+    /// Starts like [`Guarded::start`], by the command `outer`, which must replace itself by the command in its arguments.
+    ///
+    /// # Errors
+    /// As [`Guarded::start`].
+    pub fn start_under(
+        outer: &[&str],
+        runner: Runner,
+        stop_signal: &'static str,
+        command: &[&str],
+        env: &[(String, String)],
+        log: &Path,
+    ) -> Result<Self> {
         let name = command.first().copied().unwrap_or("nothing").to_owned();
         let output = File::create(log).with_context(|| format!("create {}", log.display()))?;
-        let mut setpriv = setpriv(runner, Some(stop_signal))?;
+        let mut setpriv = setpriv_under(outer, runner, Some(stop_signal))?;
         setpriv.args(command).stdin(Stdio::null());
         setpriv.stdout(output.try_clone()?).stderr(output);
         setpriv.envs(env.iter().map(|(key, value)| (key, value)));
@@ -159,8 +174,19 @@ impl Drop for Guarded {
 /// # Errors
 /// When `setpriv` is not installed.
 pub fn setpriv(runner: Runner, death_signal: Option<&str>) -> Result<Command> {
+    setpriv_under(&[], runner, death_signal)
+}
+
+fn setpriv_under(outer: &[&str], runner: Runner, death_signal: Option<&str>) -> Result<Command> {
     tools::require("setpriv", "util-linux")?;
-    let mut command = Command::new("setpriv");
+    let mut command = match outer.split_first() {
+        None => Command::new("setpriv"),
+        Some((program, arguments)) => {
+            let mut command = Command::new(program);
+            command.args(arguments).arg("setpriv");
+            command
+        }
+    };
     if runner == Runner::Postgres && tools::is_root() {
         command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]);
     }

@@ -3,6 +3,8 @@
 //! Nodes have numbers, which stay with their data directories whatever role a node takes. A node is its Patroni agent and
 //! the PostgreSQL server that the agent starts. Methods wait for events, up to [`LIMIT`]; none sleeps for a fixed time.
 
+use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -15,15 +17,22 @@ use crate::TempDir;
 use crate::child::Guarded;
 use crate::child::Runner;
 use crate::cluster::LIMIT;
+use crate::orphans;
 use crate::tools;
 use crate::wait_until;
 
+mod network;
 mod node;
-mod orphans;
 mod rest;
+mod volume;
 mod yaml;
 
+pub use network::Network;
 pub use node::Node;
+
+use network::Wires;
+use node::Place;
+use volume::Volume;
 
 /// Number of nodes.
 pub const NODES: usize = 3;
@@ -49,9 +58,39 @@ pub struct Patroni {
     // Dropped in this order: an agent without an etcd takes longer to stop, and all files are in the directory.
     nodes: Vec<Node>,
     _etcd: Guarded,
-    etcd_port: u16,
+    etcd_address: SocketAddr,
+    wires: Wires,
+    /// Volumes of the nodes' WAL; empty if the nodes have none of their own.
+    volumes: Vec<Volume>,
     _directory: TempDir,
     replication: Replication,
+}
+
+/// Kind of a cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Replication from the leader to the other nodes.
+    pub replication: Replication,
+    /// Network between the nodes.
+    pub network: Network,
+    /// True if the WAL of each node is on a small volume of its own. Needs root.
+    pub has_volumes: bool,
+}
+
+impl Shape {
+    /// Nodes on one address, of which one other has each acknowledged commit.
+    pub const SYNCHRONOUS: Self = Self {
+        replication: Replication::Synchronous,
+        network: Network::OneAddress,
+        has_volumes: false,
+    };
+
+    /// Nodes on one address, and commits that wait for no other node.
+    pub const ASYNCHRONOUS: Self = Self {
+        replication: Replication::Asynchronous,
+        network: Network::OneAddress,
+        has_volumes: false,
+    };
 }
 
 impl Patroni {
@@ -59,18 +98,39 @@ impl Patroni {
     ///
     /// # Errors
     /// When Patroni, etcd or PostgreSQL is not installed, or a node does not start in time.
-    pub fn start(replication: Replication) -> Result<Self> {
+    pub fn start(shape: Shape) -> Result<Self> {
         orphans::adopt()?;
         let directory = TempDir::new()?;
         give_to_postgres(&directory)?;
-        let (etcd, etcd_port) = start_etcd(&directory)?;
-        let nodes = (0..NODES).map(|number| Node::new(number, &directory, etcd_port, replication));
+        let wires = Wires::new(shape.network)?;
+        let (etcd, etcd_address) = start_etcd(&directory, wires.hub())?;
+        let mut nodes: Vec<Node> = Vec::new();
+        let mut volumes = Vec::new();
+        for number in 0..NODES {
+            if shape.has_volumes {
+                volumes.push(Volume::new(
+                    directory.path().join(format!("volume{number}")),
+                )?);
+            }
+            let before = nodes.last().map(|node| node.address().port());
+            let place = Place {
+                directory: &directory,
+                wires: &wires,
+                port: wires.port(before)?,
+                etcd: etcd_address,
+                replication: shape.replication,
+                wal: volumes.last().map(Volume::wal),
+            };
+            nodes.push(Node::new(number, place)?);
+        }
         let mut patroni = Self {
-            nodes: nodes.collect::<Result<_>>()?,
+            nodes,
             _etcd: etcd,
-            etcd_port,
+            etcd_address,
+            wires,
+            volumes,
             _directory: directory,
-            replication,
+            replication: shape.replication,
         };
         // The first one initialises the cluster; the others copy it.
         patroni.start_agent(0)?;
@@ -93,16 +153,16 @@ impl Patroni {
             .expect("the caller names a node of this cluster")
     }
 
-    /// TCP ports of the PostgreSQL servers on 127.0.0.1, by the numbers of their nodes.
+    /// Addresses of the PostgreSQL servers, by the numbers of their nodes.
     #[must_use]
-    pub fn ports(&self) -> Vec<u16> {
-        self.nodes.iter().map(Node::port).collect()
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.nodes.iter().map(Node::address).collect()
     }
 
-    /// TCP port of etcd on 127.0.0.1. The leader's key there is [`LEADER_KEY`].
+    /// Address of etcd. The leader's key there is [`LEADER_KEY`].
     #[must_use]
-    pub fn etcd_port(&self) -> u16 {
-        self.etcd_port
+    pub fn etcd_address(&self) -> SocketAddr {
+        self.etcd_address
     }
 
     /// Returns the node that is the leader by its agent's word and takes writes.
@@ -154,8 +214,8 @@ impl Patroni {
     /// When it does not do so in time.
     pub fn wait_streaming(&self, number: usize) -> Result<()> {
         self.wait("a stream from the leader", || {
-            let leader = self.leader().map(|leader| self.node(leader).port());
-            Ok(leader.is_ok_and(|port| self.node(number).streams_from(port)))
+            let leader = self.leader().map(|leader| self.node(leader).address());
+            Ok(leader.is_ok_and(|sender| self.node(number).streams_from(sender)))
         })
     }
 
@@ -170,6 +230,28 @@ impl Patroni {
         };
         let candidate = self.nodes.iter().position(|node| node.answers_ok(path));
         candidate.with_context(|| format!("no node may become leader\n{}", self.states()))
+    }
+
+    /// Waits until a node takes no writes any more.
+    ///
+    /// # Errors
+    /// When it still does after the time limit.
+    pub fn wait_closed(&self, number: usize) -> Result<()> {
+        self.wait("the end of the leader's writes", || {
+            Ok(!self.node(number).takes_writes())
+        })
+    }
+
+    /// Lets a node replay WAL again, and returns when it has replayed all that it had received by then.
+    ///
+    /// # Errors
+    /// When it does not do so in time.
+    pub fn resume_replay(&self, number: usize) -> Result<()> {
+        let node = self.node(number);
+        node.query_one("SELECT pg_wal_replay_resume()")?;
+        let received = node.query_one("SELECT pg_last_wal_receive_lsn()")?;
+        let sql = format!("SELECT pg_last_wal_replay_lsn() >= '{received}'");
+        self.wait("the replay of the WAL", || Ok(node.query_one(&sql)? == "t"))
     }
 
     /// Makes a node the leader, as `patronictl switchover` does, and returns when it is.
@@ -265,13 +347,50 @@ impl Patroni {
         self.node_mut(number).thaw()
     }
 
+    /// Fills the volume of a node's WAL, and lets the server begin new WAL files until it notices.
+    ///
+    /// # Errors
+    /// When the nodes have no volumes, or the server goes on.
+    pub fn fill_volume(&self, number: usize) -> Result<()> {
+        self.volume(number)?.fill()?;
+        let mut session = self.node(number).connect(LIMIT)?;
+        self.wait("the end of the volume", || {
+            let sql = "SELECT pg_switch_wal() FROM pg_logical_emit_message(true, 'drill', 'x')";
+            Ok(session.query_one(sql).is_err())
+        })
+    }
+
+    /// Gives the room on the volume of a node's WAL back.
+    ///
+    /// # Errors
+    /// When it was not filled.
+    pub fn free_volume(&self, number: usize) -> Result<()> {
+        self.volume(number)?.free()
+    }
+
+    /// Pulls the network cable of a node: nothing reaches it or comes from it, and neither side is told.
+    ///
+    /// # Errors
+    /// When the nodes have no cables.
+    pub fn cut(&self, number: usize) -> Result<()> {
+        self.wires.cut(number)
+    }
+
+    /// Plugs the network cable of a node in again.
+    ///
+    /// # Errors
+    /// When the nodes have no cables.
+    pub fn heal(&self, number: usize) -> Result<()> {
+        self.wires.heal(number)
+    }
+
     /// Waits until a former leader streams from the leader that has followed it.
     ///
     /// # Errors
     /// When it does not do so in time, or when it takes the leadership back: then the cluster itself has lost what its
     /// successor has committed.
     pub fn wait_succeeded(&self, former: usize, leader: usize) -> Result<()> {
-        let port = self.node(leader).port();
+        let sender = self.node(leader).address();
         self.wait("a stream to the former leader", || {
             let sql = "SELECT pg_is_in_recovery()";
             let is_leader = self
@@ -279,7 +398,7 @@ impl Patroni {
                 .query_one(sql)
                 .is_ok_and(|said| said == "f");
             ensure!(is_leader, "node {leader} is leader no more");
-            Ok(self.node(former).streams_from(port))
+            Ok(self.node(former).streams_from(sender))
         })
     }
 
@@ -304,11 +423,12 @@ impl Patroni {
         let Ok(leader) = self.leader() else {
             return false;
         };
-        let port = self.node(leader).port();
-        let mut others = self.nodes.iter().filter(|node| node.port() != port);
+        let sender = self.node(leader).address();
+        let mut others = self.nodes.iter().filter(|node| node.address() != sender);
         let is_synchronous = self.replication == Replication::Asynchronous
             || self.nodes.iter().any(|node| node.answers_ok("/sync"));
-        others.all(|node| node.streams_from(port) && node.answers_ok("/replica")) && is_synchronous
+        others.all(|node| node.streams_from(sender) && node.answers_ok("/replica"))
+            && is_synchronous
     }
 
     fn wait(&self, event: &str, mut has_come: impl FnMut() -> Result<bool>) -> Result<()> {
@@ -320,6 +440,12 @@ impl Patroni {
             Ok(come)
         });
         waited.with_context(|| self.states())
+    }
+
+    fn volume(&self, number: usize) -> Result<&Volume> {
+        self.volumes
+            .get(number)
+            .context("the nodes of this cluster have no volumes")
     }
 
     fn node_mut(&mut self, number: usize) -> &mut Node {
@@ -338,15 +464,13 @@ pub(crate) fn give_to_postgres(directory: &TempDir) -> Result<()> {
     Ok(())
 }
 
-/// Starts an etcd of one member, and returns it with its port when it is healthy.
-fn start_etcd(directory: &TempDir) -> Result<(Guarded, u16)> {
+/// Starts an etcd of one member, and returns it with its address when it is healthy.
+fn start_etcd(directory: &TempDir, address: IpAddr) -> Result<(Guarded, SocketAddr)> {
     let program = tools::require("etcd", "etcd-server")?;
-    let (port, peers) = (tools::free_port()?, tools::free_port()?);
+    let at = SocketAddr::new(address, tools::free_port()?);
+    let peers = SocketAddr::new(address, tools::free_port()?);
     let data = directory.path().join("etcd");
-    let (clients_url, peers_url) = (
-        format!("http://127.0.0.1:{port}"),
-        format!("http://127.0.0.1:{peers}"),
-    );
+    let (clients_url, peers_url) = (format!("http://{at}"), format!("http://{peers}"));
     let cluster = format!("default={peers_url}");
     let command = [
         &*program.to_string_lossy(),
@@ -372,8 +496,8 @@ fn start_etcd(directory: &TempDir) -> Result<(Guarded, u16)> {
     let mut etcd = Guarded::start(Runner::Postgres, "TERM", &command, &[], &log)?;
     let ready = wait_until("a healthy etcd", LIMIT, || {
         etcd.check_running()?;
-        Ok(rest::is_ok(port, "/health"))
+        Ok(rest::is_ok(at, "/health"))
     });
     ready.with_context(|| etcd.log())?;
-    Ok((etcd, port))
+    Ok((etcd, at))
 }

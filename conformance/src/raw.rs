@@ -7,6 +7,7 @@ use std::io::Read;
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::net::Shutdown;
+use std::net::SocketAddr;
 use std::net::SocketAddrV4;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -156,6 +157,16 @@ impl Raw {
     pub fn tcp(port: u16, patience: Duration) -> Result<Self> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
             .with_context(|| format!("connect to port {port}"))?;
+        Self::from_stream(stream, patience)
+    }
+
+    /// Connects to an address, and gives up after `patience`, as every later read does.
+    ///
+    /// # Errors
+    /// When nothing accepts the connection in time.
+    pub fn at(address: SocketAddr, patience: Duration) -> Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, patience)
+            .with_context(|| format!("connect to {address}"))?;
         Self::from_stream(stream, patience)
     }
 
@@ -313,10 +324,10 @@ impl Raw {
         Ok(Message { tag, body })
     }
 
-    /// Reads up to and including `ReadyForQuery`, or up to the close after a FATAL error.
+    /// Reads up to and including `ReadyForQuery`, or up to the close after a FATAL error or a PANIC.
     ///
     /// # Errors
-    /// When the peer closes without a FATAL error or does not answer in time.
+    /// When the peer closes without such an error or does not answer in time.
     pub fn read_until_ready(&mut self) -> Result<Vec<Message>> {
         let mut messages = Vec::new();
         loop {
@@ -330,8 +341,9 @@ impl Raw {
                     String::from_utf8_lossy(&tags)
                 )
             })?;
+            let is_end = |severity: String| matches!(&*severity, "FATAL" | "PANIC");
             let last = message.tag == b'Z'
-                || (message.tag == b'E' && message.field(b'S').as_deref() == Some("FATAL"));
+                || (message.tag == b'E' && message.field(b'S').is_some_and(is_end));
             messages.push(message);
             if last {
                 return Ok(messages);

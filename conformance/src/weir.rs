@@ -29,6 +29,7 @@ pub struct Config {
     peers: Vec<String>,
     userlist: String,
     env: Vec<(String, String)>,
+    outer: Vec<String>,
 }
 
 impl Config {
@@ -54,6 +55,7 @@ impl Config {
             peers: Vec::new(),
             userlist: "\"postgres\" \"\"\n".to_owned(),
             env: vec![("WEIR_WORKERS".to_owned(), "2".to_owned())],
+            outer: Vec::new(),
         }
     }
 
@@ -120,6 +122,13 @@ impl Config {
         self
     }
 
+    /// Starts Weir by this command, which must replace itself by the command in its arguments.
+    #[must_use]
+    pub fn under(mut self, outer: Vec<String>) -> Self {
+        self.outer = outer;
+        self
+    }
+
     /// Writes the files and returns the configuration's path.
     fn write(&self, directory: &TempDir, port: u16) -> Result<PathBuf> {
         let users = directory.write("users.txt", &self.userlist)?;
@@ -179,7 +188,7 @@ impl Weir {
         let directory = TempDir::new()?;
         let file = config.write(&directory, port)?;
         let file = file.to_string_lossy();
-        Self::command(&["run", &file], &config.env, directory, port)
+        Self::command_under(&config.outer, &["run", &file], &config.env, directory, port)
     }
 
     /// Starts with these arguments and environment, without a file; `WEIR_LISTEN_PORT` is the port.
@@ -222,6 +231,17 @@ impl Weir {
         directory: TempDir,
         port: u16,
     ) -> Result<Self> {
+        Self::command_under(&[], arguments, env, directory, port)
+    }
+
+    fn command_under(
+        outer: &[String],
+        arguments: &[&str],
+        env: &[(String, String)],
+        directory: TempDir,
+        port: u16,
+    ) -> Result<Self> {
+        let outer: Vec<&str> = outer.iter().map(String::as_str).collect();
         let program = weir_bin()?;
         let program = program.to_string_lossy();
         let command: Vec<&str> = [&*program]
@@ -229,7 +249,7 @@ impl Weir {
             .chain(arguments.iter().copied())
             .collect();
         let log = directory.path().join("weir.log");
-        let process = Guarded::start(Runner::Ourselves, "QUIT", &command, env, &log)?;
+        let process = Guarded::start_under(&outer, Runner::Ourselves, "QUIT", &command, env, &log)?;
         Ok(Self {
             process,
             directory,
@@ -237,7 +257,11 @@ impl Weir {
         })
     }
 
-    fn wait_ready(&mut self) -> Result<()> {
+    /// Waits until clients are accepted.
+    ///
+    /// # Errors
+    /// When Weir ends or is not ready in time; the error holds the log.
+    pub fn wait_ready(&mut self) -> Result<()> {
         let process = &mut self.process;
         wait_until("Weir's start", START_MAX, || {
             process.check_running()?;

@@ -23,6 +23,7 @@ fn rt_32_a_switchover_costs_only_what_was_in_flight() -> Result<()> {
         time: Duration::from_secs(2),
         clients: 20,
         seed: 1,
+        settings: Vec::new(),
     };
     let outcome = run(drill.context("no drill of this name")?, &options)?;
     ensure!(outcome.passed(), "{outcome}");

@@ -15,7 +15,7 @@ use weir_conformance::Config;
 use weir_conformance::Patroni;
 use weir_conformance::Weir;
 use weir_conformance::patroni::LEADER_KEY;
-use weir_conformance::patroni::Replication;
+use weir_conformance::patroni::Shape;
 use weir_conformance::wait_until;
 
 /// Time within which Weir follows a hint: the third host follows the new primary after `wal_retrieve_retry_interval`
@@ -31,16 +31,13 @@ const ENTRIES: [&str; 3] = ["by_etcd", "by_patroni", "untold"];
 
 /// Probes come ten minutes apart: hints and broken connections have the hosts probed, and nothing else.
 fn config(patroni: &Patroni) -> Config {
-    let ports = patroni.ports();
-    let hosts = ports.iter().map(|port| format!("127.0.0.1:{port}"));
+    let addresses = patroni.addresses();
+    let hosts = addresses.iter().map(ToString::to_string);
     let hosts: Vec<_> = hosts.skip(1).collect();
-    let rest = (0..ports.len()).map(|number| {
-        let port = patroni.node(number).rest_port();
-        format!("http://127.0.0.1:{port}")
-    });
+    let rest = (0..addresses.len()).map(|number| format!("http://{}", patroni.node(number).rest()));
     let rest: Vec<_> = rest.collect();
     let path = LEADER_KEY.trim_end_matches("/leader");
-    let etcd = format!("etcd:http://127.0.0.1:{}{path}", patroni.etcd_port());
+    let etcd = format!("etcd:http://{}{path}", patroni.etcd_address());
     let hints = [
         format!("failover_hints={etcd}"),
         format!("failover_hints=patroni:{}", rest.join(",")),
@@ -50,7 +47,7 @@ fn config(patroni: &Patroni) -> Config {
     for (name, hints) in ENTRIES.iter().zip(hints) {
         config = config.database(&format!(
             "{name} = host=127.0.0.1 port={} replicas={} dbname=postgres watch_user=postgres {hints}",
-            patroni.node(0).port(),
+            patroni.node(0).address().port(),
             hosts.join(","),
         ));
     }
@@ -79,7 +76,7 @@ fn wait_primary(weir: &Weir, entry: &str, port: u16) -> Result<()> {
 
 #[test]
 fn patroni_and_etcd_report_a_failover_and_weir_looks_at_once() -> Result<()> {
-    let mut patroni = Patroni::start(Replication::Asynchronous)?;
+    let mut patroni = Patroni::start(Shape::ASYNCHRONOUS)?;
     reports_of_a_switchover(&patroni)?;
     patroni.wait_whole()?;
     a_silent_leader(&mut patroni)
@@ -91,7 +88,7 @@ fn start(patroni: &Patroni) -> Result<(Weir, usize)> {
     let leader = patroni.leader()?;
     let node = patroni.node(leader);
     for entry in ENTRIES {
-        wait_primary(&weir, entry, node.port())?;
+        wait_primary(&weir, entry, node.address().port())?;
     }
     for report in ["on timeline", "since revision"] {
         weir.wait_log(&format!(
@@ -109,7 +106,7 @@ fn reports_of_a_switchover(patroni: &Patroni) -> Result<()> {
     let node = patroni.node(patroni.leader()?);
     for (entry, tool) in [("by_etcd", "etcd"), ("by_patroni", "patroni")] {
         weir.wait_log(&format!("database {entry}: {tool} at "))?;
-        wait_primary(&weir, entry, node.port())?;
+        wait_primary(&weir, entry, node.address().port())?;
     }
     for report in ["on timeline", "since revision"] {
         weir.wait_log(&format!(
@@ -128,10 +125,10 @@ fn a_silent_leader(patroni: &mut Patroni) -> Result<()> {
     patroni.freeze_server(former)?;
     let leader = patroni.wait_leader_beside(former)?;
     for entry in ["by_etcd", "by_patroni"] {
-        wait_primary(&weir, entry, patroni.node(leader).port())?;
+        wait_primary(&weir, entry, patroni.node(leader).address().port())?;
     }
     let untold = primary(&weir, "untold")?;
-    let expected = format!("127.0.0.1:{}", patroni.node(former).port());
+    let expected = format!("127.0.0.1:{}", patroni.node(former).address().port());
     ensure!(
         untold == expected,
         "the entry without hints writes to {untold}\n{}",

@@ -48,6 +48,9 @@ struct Flags {
     /// Seed of the clients' choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Option of Weir beside its defaults, as KEY=VALUE; may be given several times
+    #[arg(long, value_parser = pair)]
+    set: Vec<(String, String)>,
     /// Write a page in Markdown to this file
     #[arg(long)]
     report: Option<PathBuf>,
@@ -78,6 +81,10 @@ fn drill(flags: &Flags) -> Result<()> {
     let mut not_run: Vec<String> = Vec::new();
     for drill in chosen {
         for subject in &flags.subject {
+            if !drill.is_for(*subject) {
+                println!("{} is not for {}\n", drill.name, subject.name());
+                continue;
+            }
             match run(drill, &options(flags, *subject)) {
                 Ok(outcome) => {
                     println!("{outcome}");
@@ -124,7 +131,14 @@ fn options(flags: &Flags, subject: Subject) -> Options {
         time: Duration::from_secs(flags.seconds),
         clients: flags.clients,
         seed: flags.seed,
+        settings: flags.set.clone(),
     }
+}
+
+/// Parses `KEY=VALUE`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("no =")?;
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 fn choose(names: &[String]) -> Result<Vec<&'static Drill>> {

@@ -2,6 +2,7 @@
 //! repeats a request, so that each of its rows has one fate.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
@@ -145,8 +146,11 @@ impl Client {
     /// Logs in at the first address that serves it; true if there is one. A login that fails is one error.
     fn log_in(&mut self) -> bool {
         let mut last = None;
-        for port in &self.entrance.ports {
-            match log_in_at(*port, &self.entrance) {
+        for address in &self.entrance.addresses {
+            let before = now();
+            let login = log_in_at(*address, &self.entrance);
+            self.record.longest_login = self.record.longest_login.max(now() - before);
+            match login {
                 Ok(raw) => {
                     let prepared = Vec::new();
                     self.session = Some(Session { raw, prepared });
@@ -216,6 +220,8 @@ impl Client {
     fn fate_by(&self, failure: &Failure) -> Fate {
         match failure.code.as_str() {
             "08006" if self.entrance.knows_outcomes => Fate::Refused,
+            // The server ends in the middle of its work: a record of the commit may be written.
+            _ if failure.text.starts_with("PANIC") => Fate::Unknown,
             code => fate_by(code),
         }
     }
@@ -385,9 +391,9 @@ impl Client {
     }
 }
 
-fn log_in_at(port: u16, entrance: &Entrance) -> Result<Raw, Failure> {
+fn log_in_at(address: SocketAddr, entrance: &Entrance) -> Result<Raw, Failure> {
     let limit = entrance.login_max().unwrap_or(PATIENCE);
-    let started = Raw::tcp(port, limit).and_then(|mut raw| {
+    let started = Raw::at(address, limit).and_then(|mut raw| {
         let parameters = [("user", "postgres"), ("database", "postgres")];
         let messages = raw.ask(&frontend::startup(frontend::VERSION_3_0, &parameters))?;
         raw.stream().set_read_timeout(Some(PATIENCE))?;
@@ -411,9 +417,16 @@ fn check(messages: Vec<Message>) -> Result<Vec<Message>, Failure> {
         None => Ok(messages),
         Some(error) => Err(Failure {
             code: error.field(b'C').unwrap_or_default(),
-            text: error.error(),
+            text: with_notices(error, &messages),
         }),
     }
+}
+
+/// Text of an error, behind the notices that have come before it.
+fn with_notices(error: &Message, messages: &[Message]) -> String {
+    let notices = messages.iter().filter(|message| message.tag == b'N');
+    let texts = notices.map(|notice| format!(" (with {})", notice.error()));
+    error.error() + &texts.collect::<String>()
 }
 
 fn first_value(messages: &[Message]) -> String {

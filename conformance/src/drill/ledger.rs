@@ -77,6 +77,8 @@ pub(super) struct Record {
     pub(super) reads: Vec<Instant>,
     /// Longest time from a request to its answer.
     pub(super) longest: Duration,
+    /// Longest time of a login that succeeded, or ended with an error.
+    pub(super) longest_login: Duration,
 }
 
 impl Record {
@@ -107,6 +109,7 @@ impl Record {
         self.writes.extend(other.writes);
         self.reads.extend(other.reads);
         self.longest = self.longest.max(other.longest);
+        self.longest_login = self.longest_login.max(other.longest_login);
     }
 
     /// Number of rows with a fate.

@@ -1,5 +1,6 @@
 //! Threads of the load: the clients, and for each host a direct session whose writes show the gap of the cluster itself.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
@@ -89,14 +90,14 @@ impl Pulse {
     /// Table that it writes to.
     pub(super) const TABLE: &'static str = "CREATE TABLE pulse (at timestamptz DEFAULT now())";
 
-    pub(super) fn start(ports: &[u16]) -> Self {
+    pub(super) fn start(addresses: &[SocketAddr]) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let start = |port: &u16| {
-            let (port, stop) = (*port, Arc::clone(&stop));
-            thread::spawn(move || beat(port, &stop))
+        let start = |address: &SocketAddr| {
+            let (address, stop) = (*address, Arc::clone(&stop));
+            thread::spawn(move || beat(address, &stop))
         };
         Self {
-            sessions: ports.iter().map(start).collect(),
+            sessions: addresses.iter().map(start).collect(),
             stop,
         }
     }
@@ -116,12 +117,12 @@ impl Pulse {
     }
 }
 
-fn beat(port: u16, stop: &AtomicBool) -> Vec<Instant> {
+fn beat(address: SocketAddr, stop: &AtomicBool) -> Vec<Instant> {
     let mut times = Vec::new();
     let mut session = None;
     while !stop.load(Ordering::Relaxed) {
         let wrote = match session.take() {
-            None => connect(port).map(|raw| (raw, false)),
+            None => connect(address).map(|raw| (raw, false)),
             Some(raw) => write(raw),
         };
         if let Ok((raw, has_written)) = wrote {
@@ -135,8 +136,8 @@ fn beat(port: u16, stop: &AtomicBool) -> Vec<Instant> {
     times
 }
 
-fn connect(port: u16) -> Result<Raw> {
-    let mut raw = Raw::tcp(port, PULSE_PATIENCE)?;
+fn connect(address: SocketAddr) -> Result<Raw> {
+    let mut raw = Raw::at(address, PULSE_PATIENCE)?;
     raw.login(&[
         ("user", "postgres"),
         ("database", "postgres"),

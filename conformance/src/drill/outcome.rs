@@ -10,12 +10,19 @@ use super::Options;
 use super::Subject;
 use super::Window;
 use super::ledger::Audit;
+use super::ledger::CLOSED;
 use super::ledger::Fate;
 use super::ledger::Place;
 use super::ledger::Record;
 
 /// Longest time that may be added to the cluster's own gap.
 const ADDED_MAX: Duration = Duration::from_millis(200);
+/// Longest time for which Weir keeps a name's former address (`dns_max_ttl`).
+const NAME_AGE_MAX: Duration = Duration::from_secs(1);
+/// SQLSTATE of a server whose disk is full.
+const DISK_FULL: &str = "53100";
+/// Longest time from a request to its answer, or of a login, beyond the cluster's own gap.
+const WAIT_ADDED_MAX: Duration = Duration::from_secs(10);
 /// Longest gap between two reads of clients that only read.
 const READ_GAP_MAX: Duration = Duration::from_millis(500);
 
@@ -43,6 +50,8 @@ pub(super) struct Gaps {
     pub(super) reads: Duration,
     /// Gap of direct writes to whichever host is the primary.
     pub(super) own: Duration,
+    /// Time without a Weir.
+    pub(super) outage: Duration,
 }
 
 /// Outcome of a drill.
@@ -73,6 +82,7 @@ impl Outcome {
             writes: longest_gap(&record.writes, *window),
             reads: longest_gap(&record.reads, *window),
             own: longest_gap(&own, *window),
+            outage: window.outage,
         });
         let mut outcome = Self {
             gaps: gaps.collect(),
@@ -119,6 +129,7 @@ impl Outcome {
         let mut broken = Vec::new();
         broken.extend(health.err());
         broken.extend(self.broken_gaps());
+        broken.extend(self.broken_waits());
         broken.extend(self.broken_errors());
         broken.extend(self.broken_ledger());
         self.broken = broken;
@@ -129,17 +140,49 @@ impl Outcome {
         for (round, gaps) in self.gaps.iter().enumerate() {
             let round = round + 1;
             let added = gaps.writes.saturating_sub(gaps.own);
-            if added > ADDED_MAX {
+            if added > self.added_max() + gaps.outage {
                 broken.push(format!(
                     "event {round}: no write for {:.2?}, {added:.2?} longer than direct",
                     gaps.writes
                 ));
             }
-            if gaps.reads > READ_GAP_MAX {
+            if gaps.reads > self.read_gap_max(*gaps) {
                 broken.push(format!("event {round}: no read for {:.2?}", gaps.reads));
             }
         }
         broken
+    }
+
+    fn broken_waits(&self) -> Vec<String> {
+        let own = self.gaps.iter().map(|gaps| gaps.own).max();
+        let most = own.unwrap_or_default() + WAIT_ADDED_MAX;
+        let waits = [
+            ("request", self.record.longest),
+            ("login", self.record.longest_login),
+        ];
+        let broken = waits.iter().filter(|(_, wait)| *wait > most);
+        broken
+            .map(|(what, wait)| format!("a {what} took {wait:.2?}, more than {most:.2?}"))
+            .collect()
+    }
+
+    /// Longest permitted time that is added to the cluster's own gap.
+    fn added_max(&self) -> Duration {
+        match self.drill.disturbs {
+            Disturbs::Primary | Disturbs::Replicas | Disturbs::Weir | Disturbs::Disk => ADDED_MAX,
+            Disturbs::Name => ADDED_MAX + NAME_AGE_MAX,
+        }
+    }
+
+    /// Longest permitted gap between two reads. A new Weir knows neither the state of the replicas nor the parameters
+    /// that a login is answered with: until it has found the primary, it serves nobody.
+    fn read_gap_max(&self, gaps: Gaps) -> Duration {
+        match self.drill.disturbs {
+            Disturbs::Primary | Disturbs::Replicas | Disturbs::Disk => READ_GAP_MAX,
+            Disturbs::Weir | Disturbs::Name => {
+                READ_GAP_MAX.max(gaps.own + self.added_max() + gaps.outage)
+            }
+        }
     }
 
     fn broken_errors(&self) -> Vec<String> {
@@ -147,16 +190,24 @@ impl Outcome {
         let mut permitted = 0;
         for ((place, code), errors) in &self.record.errors {
             if is_permitted(self.drill.disturbs, *place, code) {
-                permitted += errors.count;
+                // A client tries its login until there is a Weir.
+                permitted += if *place == Place::Login {
+                    0
+                } else {
+                    errors.count
+                };
             } else {
                 broken.push(format!("{place}: {} failed with {code}", errors.count));
             }
         }
         let events = u64::from(self.options.rounds);
-        let most = u64::from(self.options.clients) * events;
-        if permitted > most {
+        let each = match self.drill.disturbs {
+            Disturbs::Weir => 2,
+            _ => 1,
+        };
+        if permitted > each * u64::from(self.options.clients) * events {
             broken.push(format!(
-                "{permitted} requests in flight failed, more than one for each client and event"
+                "{permitted} requests in flight failed, more than {each} for each client and event"
             ));
         }
         broken
@@ -199,23 +250,38 @@ fn is_inside(place: Place) -> bool {
 /// True if a request in flight may fail in this way.
 fn is_permitted(disturbs: Disturbs, place: Place, code: &str) -> bool {
     match (disturbs, place) {
+        (Disturbs::Weir, _) if code == CLOSED => true,
+        (Disturbs::Name, Place::Read | Place::Begin) => is_lost(code),
         (_, Place::Login | Place::Read | Place::Begin) => false,
-        (_, Place::Inside) => matches!(code, "08006" | "40001" | "57P01" | "57P02"),
+        (Disturbs::Disk, Place::Inside | Place::Write | Place::Commit) if code == DISK_FULL => true,
+        (_, Place::Inside) => is_lost(code) || code == "40001",
         (Disturbs::Replicas, Place::Write | Place::Commit) => false,
-        (Disturbs::Primary, Place::Write) => {
-            matches!(code, "08006" | "08007" | "40003" | "57P01" | "57P02")
-        }
-        (Disturbs::Primary, Place::Commit) => {
-            matches!(code, "08006" | "08007" | "40003" | "57P01" | "57P02")
-        }
+        (_, Place::Write | Place::Commit) => is_lost(code) || matches!(code, "08007" | "40003"),
     }
+}
+
+/// True if a code says that a request was lost with its server, and left nothing behind.
+fn is_lost(code: &str) -> bool {
+    matches!(code, "08006" | "57P01" | "57P02")
 }
 
 /// Guarantee of a drill, in words: what [`Outcome`] checks.
 #[must_use]
 pub(super) fn guarantee(drill: &Drill) -> String {
+    let lost = match drill.disturbs {
+        Disturbs::Primary | Disturbs::Replicas => "",
+        Disturbs::Disk => " They may also fail with the server's own 53100.",
+        Disturbs::Name => {
+            " Reads and BEGINs in flight may fail as writes do, reads may pause as long as writes, and both by dns_max_ttl longer."
+        }
+        Disturbs::Weir => {
+            " Beside that, each client loses its connection at most once for each event, and logins are refused while no Weir \
+             runs. This time is added to the permitted pause of writes, and reads may pause for as long as writes: a new Weir serves \
+             nobody until it knows the primary."
+        }
+    };
     let in_flight = match drill.disturbs {
-        Disturbs::Primary => {
+        Disturbs::Primary | Disturbs::Weir | Disturbs::Name | Disturbs::Disk => {
             "Of the requests in flight at the primary, at most one for each client and event fails: an autocommitted write \
              with 08006, 08007, 40003, 57P01 or 57P02, a COMMIT with 08006, 08007, 40003, 57P01 or 57P02, another statement of a \
              transaction with 08006, 40001, 57P01 or 57P02."
@@ -226,10 +292,12 @@ pub(super) fn guarantee(drill: &Drill) -> String {
         }
     };
     format!(
-        "No login, read or BEGIN fails. {in_flight} Each acknowledged row is there once, no refused row is there, and a session \
-         reads its own commits. Writes pause at most {} ms longer than direct ones, reads at most {} ms.",
+        "No login, read or BEGIN fails. {in_flight}{lost} Each acknowledged row is there once, no refused row is there, and a session \
+         reads its own commits. Writes pause at most {} ms longer than direct ones, reads at most {} ms. No request and no login takes longer than the \
+         pause of direct writes and {} s.",
         ADDED_MAX.as_millis(),
-        READ_GAP_MAX.as_millis()
+        READ_GAP_MAX.as_millis(),
+        WAIT_ADDED_MAX.as_secs()
     )
 }
 
@@ -259,6 +327,7 @@ mod tests {
         let window = Window {
             begin: at(&100),
             end: at(&200),
+            outage: Duration::ZERO,
         };
         let gap = |times: &[u64]| {
             let times: Vec<Instant> = times.iter().map(at).collect();
@@ -276,5 +345,6 @@ mod tests {
         assert!(!is_permitted(Disturbs::Primary, Place::Commit, "40001"));
         assert!(!is_permitted(Disturbs::Replicas, Place::Commit, "08007"));
         assert!(!is_permitted(Disturbs::Primary, Place::Read, "08006"));
+        assert!(!is_permitted(Disturbs::Weir, Place::Commit, "40001"));
     }
 }

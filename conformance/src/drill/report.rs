@@ -36,6 +36,9 @@ impl fmt::Display for Outcome {
             self.record.writes.len(),
             self.options.rounds
         )?;
+        for (key, value) in &self.options.settings {
+            writeln!(formatter, "  option      {key} = {value}")?;
+        }
         for gaps in &self.gaps {
             writeln!(
                 formatter,
@@ -45,8 +48,18 @@ impl fmt::Display for Outcome {
                 gaps.reads.as_secs_f64()
             )?;
         }
+        for gaps in &self.gaps {
+            if !gaps.outage.is_zero() {
+                let outage = gaps.outage.as_secs_f64();
+                writeln!(formatter, "  no Weir for {outage:.3} s")?;
+            }
+        }
         let longest = self.record.longest.as_secs_f64();
-        writeln!(formatter, "  longest request {longest:.3} s")?;
+        let login = self.record.longest_login.as_secs_f64();
+        writeln!(
+            formatter,
+            "  longest request {longest:.3} s, login {login:.3} s"
+        )?;
         writeln!(
             formatter,
             "  errors outside of transactions: {}",
@@ -68,14 +81,7 @@ impl fmt::Display for Outcome {
             self.audit.foreign,
             self.record.stale.len()
         )?;
-        for ((place, code), errors) in &self.record.errors {
-            let at = (errors.first - self.begin).as_secs_f64();
-            writeln!(
-                formatter,
-                "  first {code} of a {place}, at {at:.2} s: {}",
-                errors.text
-            )?;
-        }
+        self.write_firsts(formatter)?;
         for stale in self.record.stale.iter().take(STALE_SHOWN) {
             writeln!(formatter, "  stale read: {stale}")?;
         }
@@ -87,6 +93,19 @@ impl fmt::Display for Outcome {
 }
 
 impl Outcome {
+    /// Writes the first error of each place and code.
+    fn write_firsts(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for ((place, code), errors) in &self.record.errors {
+            let at = (errors.first - self.begin).as_secs_f64();
+            writeln!(
+                formatter,
+                "  first {code} of a {place}, at {at:.2} s: {}",
+                errors.text
+            )?;
+        }
+        Ok(())
+    }
+
     fn listed(&self, inside: bool) -> String {
         let errors = self.errors(inside);
         if errors.is_empty() {

@@ -1,9 +1,8 @@
 //! A node: its Patroni agent, the PostgreSQL server that the agent starts, and direct questions to both.
 
 use std::fs;
-use std::path::Path;
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -11,6 +10,7 @@ use anyhow::Result;
 use anyhow::ensure;
 
 use super::Replication;
+use super::network::Wires;
 use super::rest;
 use super::yaml;
 use crate::Raw;
@@ -18,6 +18,7 @@ use crate::TempDir;
 use crate::child::Guarded;
 use crate::child::Runner;
 use crate::cluster::LIMIT;
+use crate::postmaster;
 use crate::tools;
 use crate::wait_until;
 
@@ -27,12 +28,27 @@ const QUESTION: Duration = Duration::from_secs(2);
 /// Text that a leader's agent logs at the end of each of its cycles.
 const CYCLE: &str = "the leader with the lock";
 
+/// Place of a node in its cluster.
+#[derive(Clone)]
+pub(super) struct Place<'a> {
+    pub(super) directory: &'a TempDir,
+    pub(super) wires: &'a Wires,
+    /// TCP port of PostgreSQL.
+    pub(super) port: u16,
+    pub(super) etcd: SocketAddr,
+    pub(super) replication: Replication,
+    /// Directory of the WAL, if it is not in the data directory.
+    pub(super) wal: Option<PathBuf>,
+}
+
 /// A node, which runs or is stopped.
 #[derive(Debug)]
 pub struct Node {
     name: String,
-    postgres_port: u16,
-    rest_port: u16,
+    postgres: SocketAddr,
+    rest: SocketAddr,
+    /// Command that runs another one on this node.
+    on_node: Vec<String>,
     /// Directory of the cluster.
     directory: PathBuf,
     data: PathBuf,
@@ -45,30 +61,30 @@ pub struct Node {
 }
 
 impl Node {
-    pub(super) fn new(
-        number: usize,
-        directory: &TempDir,
-        etcd_port: u16,
-        replication: Replication,
-    ) -> Result<Self> {
+    pub(super) fn new(number: usize, place: Place<'_>) -> Result<Self> {
         let name = format!("n{number}");
+        let directory = place.directory;
         let data = directory.path().join(&name);
-        let (postgres_port, rest_port) = (tools::free_port()?, tools::free_port()?);
+        let address = place.wires.node(number);
+        let postgres = SocketAddr::new(address, place.port);
+        let rest = SocketAddr::new(address, tools::free_port()?);
         let text = yaml::text(&yaml::Facts {
             name: &name,
-            postgres_port,
-            rest_port,
-            etcd_port,
-            replication,
+            postgres,
+            rest,
+            etcd: place.etcd,
+            replication: place.replication,
             data: &data,
             bin: &tools::postgres_bin_dir()?,
             directory: directory.path(),
+            wal: place.wal.as_deref(),
         });
         Ok(Self {
             config: directory.write(&format!("{name}.yml"), &text)?,
             name,
-            postgres_port,
-            rest_port,
+            postgres,
+            rest,
+            on_node: place.wires.on_node(number),
             directory: directory.path().to_owned(),
             data,
             agent: None,
@@ -83,35 +99,51 @@ impl Node {
         &self.name
     }
 
-    /// TCP port of the PostgreSQL server on 127.0.0.1.
+    /// Address of the PostgreSQL server.
     #[must_use]
-    pub fn port(&self) -> u16 {
-        self.postgres_port
+    pub fn address(&self) -> SocketAddr {
+        self.postgres
     }
 
-    /// TCP port of the agent's REST interface on 127.0.0.1.
+    /// Address of the agent's REST interface.
     #[must_use]
-    pub fn rest_port(&self) -> u16 {
-        self.rest_port
+    pub fn rest(&self) -> SocketAddr {
+        self.rest
     }
 
     /// True if the agent's REST interface answers a path with status 200.
     #[must_use]
     pub fn answers_ok(&self, path: &str) -> bool {
-        self.agent.is_some() && rest::is_ok(self.rest_port, path)
+        self.agent.is_some() && rest::is_ok(self.rest, path)
     }
 
     /// True if the agent holds the leader's key and the server takes writes.
     #[must_use]
     pub fn is_leader(&self) -> bool {
-        self.answers_ok("/primary") && self.says("SELECT pg_is_in_recovery()", "f")
+        self.answers_ok("/primary") && self.takes_writes()
     }
 
-    /// True if the server receives WAL from the server at this port.
+    /// True if the server accepts sessions and is no standby.
     #[must_use]
-    pub fn streams_from(&self, port: u16) -> bool {
+    pub fn takes_writes(&self) -> bool {
+        self.says("SELECT pg_is_in_recovery()", "f")
+    }
+
+    /// Stops the replay of WAL at a standby, which goes on receiving it.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn pause_replay(&self) -> Result<()> {
+        self.query_one("SELECT pg_wal_replay_pause()").map(drop)
+    }
+
+    /// True if the server receives WAL from the server at this address.
+    #[must_use]
+    pub fn streams_from(&self, sender: SocketAddr) -> bool {
         let sql = format!(
-            "SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming' AND sender_port = {port}"
+            "SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming' AND sender_host = '{}' AND sender_port = {}",
+            sender.ip(),
+            sender.port()
         );
         self.says(&sql, "1")
     }
@@ -132,7 +164,7 @@ impl Node {
     /// # Errors
     /// When the login is refused, or the server does not answer in time.
     pub fn connect(&self, patience: Duration) -> Result<Raw> {
-        let mut raw = Raw::tcp(self.postgres_port, patience)?;
+        let mut raw = Raw::at(self.postgres, patience)?;
         raw.login(&[("user", "postgres"), ("database", "postgres")])?;
         Ok(raw)
     }
@@ -147,23 +179,16 @@ impl Node {
             .collect()
     }
 
-    /// Process of the running server, by its `postmaster.pid`.
+    /// Process of the running server.
     ///
     /// # Errors
     /// When it does not run.
     pub fn postmaster(&self) -> Result<u32> {
-        let file = fs::read_to_string(self.data.join("postmaster.pid"))?;
-        let pid: u32 = file.lines().next().context("no pid")?.trim().parse()?;
-        ensure!(
-            works_in(pid, &self.data),
-            "process {pid} is not of {}",
-            self.name
-        );
-        Ok(pid)
+        postmaster::pid(&self.data)
     }
 
     pub(super) fn post(&self, path: &str, body: &str) -> Result<String> {
-        rest::post(self.rest_port, path, body)
+        rest::post(self.rest, path, body)
     }
 
     pub(super) fn start_agent(&mut self) -> Result<()> {
@@ -181,7 +206,9 @@ impl Node {
         );
         let log = self.log_file(self.starts);
         // SIGTERM: the agent stops its server before it ends.
-        let agent = Guarded::start(Runner::Postgres, "TERM", &command, &[home], &log)?;
+        let outer: Vec<&str> = self.on_node.iter().map(String::as_str).collect();
+        let runner = Runner::Postgres;
+        let agent = Guarded::start_under(&outer, runner, "TERM", &command, &[home], &log)?;
         self.agent = Some(agent);
         Ok(())
     }
@@ -197,13 +224,7 @@ impl Node {
     }
 
     pub(super) fn end_postmaster(&self, signal: &str) -> Result<()> {
-        let pid = self.postmaster()?;
-        let old = self.processes()?;
-        send(signal, pid)?;
-        // PostgreSQL does not start while a process of the old postmaster has its shared memory.
-        wait_until("the end of the server's processes", LIMIT, || {
-            Ok(!old.iter().any(|pid| works_in(*pid, &self.data)))
-        })
+        postmaster::end(&self.data, signal)
     }
 
     pub(super) fn freeze_agent(&mut self) -> Result<()> {
@@ -223,11 +244,11 @@ impl Node {
         // The postmaster first: it starts no process meanwhile.
         let postmaster = self.postmaster()?;
         self.frozen.push(postmaster);
-        send("STOP", postmaster)?;
-        for pid in self.processes()? {
+        postmaster::send("STOP", postmaster)?;
+        for pid in postmaster::processes(&self.data)? {
             if pid != postmaster {
                 self.frozen.push(pid);
-                send("STOP", pid)?;
+                postmaster::send("STOP", pid)?;
             }
         }
         Ok(())
@@ -235,12 +256,14 @@ impl Node {
 
     pub(super) fn thaw(&mut self) -> Result<()> {
         let frozen = self.frozen.drain(..);
-        frozen.rev().try_for_each(|pid| send("CONT", pid))
+        frozen
+            .rev()
+            .try_for_each(|pid| postmaster::send("CONT", pid))
     }
 
     /// Role and state as the agent and the server say them.
     pub(super) fn state(&self) -> String {
-        let agent = match (&self.agent, rest::get(self.rest_port, "/patroni")) {
+        let agent = match (&self.agent, rest::get(self.rest, "/patroni")) {
             (None, _) => "no agent".to_owned(),
             (_, Ok((status, body))) => format!("{status} {body}"),
             (_, Err(error)) => format!("{error:#}"),
@@ -250,20 +273,13 @@ impl Node {
             .query_one(sql)
             .unwrap_or_else(|error| format!("{error:#}"));
         format!(
-            "{} (port {}): server {server}; agent {agent}",
-            self.name, self.postgres_port
+            "{} ({}): server {server}; agent {agent}",
+            self.name, self.postgres
         )
     }
 
     fn says(&self, sql: &str, value: &str) -> bool {
         self.query_one(sql).is_ok_and(|said| said == value)
-    }
-
-    /// Processes of the server: those that work in its data directory.
-    fn processes(&self) -> Result<Vec<u32>> {
-        let entries = fs::read_dir("/proc")?.flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        Ok(pids.filter(|pid| works_in(*pid, &self.data)).collect())
     }
 
     fn log_file(&self, start: usize) -> PathBuf {
@@ -282,14 +298,4 @@ impl Drop for Node {
             drop(self.end_postmaster("QUIT"));
         }
     }
-}
-
-/// True if a process works in a directory. PostgreSQL's do so in their data directory.
-fn works_in(pid: u32, directory: &Path) -> bool {
-    fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|place| place == directory)
-}
-
-fn send(signal: &str, pid: u32) -> Result<()> {
-    tools::run(Command::new("kill").args(["-s", signal, &pid.to_string()]))?;
-    Ok(())
 }

@@ -2,7 +2,6 @@
 
 use std::io::Read;
 use std::io::Write;
-use std::net::Ipv4Addr;
 use std::net::SocketAddr;
 use std::net::TcpStream;
 use std::time::Duration;
@@ -17,18 +16,18 @@ const QUESTION: Duration = Duration::from_secs(1);
 const ORDER: Duration = Duration::from_secs(60);
 
 /// True if the page answers with status 200 in time.
-pub(super) fn is_ok(port: u16, path: &str) -> bool {
-    get(port, path).is_ok_and(|(status, _)| status == 200)
+pub(super) fn is_ok(at: SocketAddr, path: &str) -> bool {
+    get(at, path).is_ok_and(|(status, _)| status == 200)
 }
 
 /// Returns the status and the body of a page.
-pub(super) fn get(port: u16, path: &str) -> Result<(u16, String)> {
-    exchange(port, &format!("GET {path}"), "", QUESTION)
+pub(super) fn get(at: SocketAddr, path: &str) -> Result<(u16, String)> {
+    exchange(at, &format!("GET {path}"), "", QUESTION)
 }
 
 /// Gives an order, and returns the answer's body. Fails unless the order was carried out.
-pub(super) fn post(port: u16, path: &str, body: &str) -> Result<String> {
-    let (status, answer) = exchange(port, &format!("POST {path}"), body, ORDER)?;
+pub(super) fn post(at: SocketAddr, path: &str, body: &str) -> Result<String> {
+    let (status, answer) = exchange(at, &format!("POST {path}"), body, ORDER)?;
     ensure!(
         status == 200,
         "{path} with {body} answers {status}: {answer}"
@@ -36,14 +35,13 @@ pub(super) fn post(port: u16, path: &str, body: &str) -> Result<String> {
     Ok(answer)
 }
 
-fn exchange(port: u16, method: &str, body: &str, limit: Duration) -> Result<(u16, String)> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let mut stream = TcpStream::connect_timeout(&address, limit)?;
+fn exchange(at: SocketAddr, method: &str, body: &str, limit: Duration) -> Result<(u16, String)> {
+    let mut stream = TcpStream::connect_timeout(&at, limit)?;
     stream.set_read_timeout(Some(limit))?;
     let length = body.len();
     write!(
         stream,
-        "{method} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Length: {length}\r\n\r\n{body}"
+        "{method} HTTP/1.0\r\nHost: {at}\r\nContent-Length: {length}\r\n\r\n{body}"
     )?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;

@@ -1,5 +1,6 @@
 //! Configuration file of a Patroni agent.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use super::Replication;
@@ -7,14 +8,16 @@ use super::Replication;
 /// Facts about a node that its file states.
 pub(super) struct Facts<'a> {
     pub(super) name: &'a str,
-    pub(super) postgres_port: u16,
-    pub(super) rest_port: u16,
-    pub(super) etcd_port: u16,
+    pub(super) postgres: SocketAddr,
+    pub(super) rest: SocketAddr,
+    pub(super) etcd: SocketAddr,
     pub(super) replication: Replication,
     pub(super) data: &'a Path,
     pub(super) bin: &'a Path,
-    /// Directory of the cluster, for the unix socket and the password file.
+    /// Directory of the cluster, for the password file.
     pub(super) directory: &'a Path,
+    /// Directory of the WAL, if it is not in the data directory.
+    pub(super) wal: Option<&'a Path>,
 }
 
 /// Returns the file's text: the shortest times that Patroni permits, for failovers that a test can wait for, and a
@@ -22,23 +25,24 @@ pub(super) struct Facts<'a> {
 pub(super) fn text(facts: &Facts<'_>) -> String {
     let Facts {
         name,
-        postgres_port,
-        rest_port,
-        etcd_port,
+        postgres,
+        rest,
+        etcd,
         ..
     } = facts;
     let (data, bin) = (facts.data.display(), facts.bin.display());
     let directory = facts.directory.display();
     let is_synchronous = facts.replication == Replication::Synchronous;
+    let wal = facts.wal.map_or_else(String::new, wal_line);
     format!(
         "\
 scope: drill
 name: {name}
 restapi:
-  listen: 127.0.0.1:{rest_port}
-  connect_address: 127.0.0.1:{rest_port}
+  listen: {rest}
+  connect_address: {rest}
 etcd3:
-  host: 127.0.0.1:{etcd_port}
+  host: {etcd}
 bootstrap:
   dcs:
     ttl: 20
@@ -61,20 +65,19 @@ bootstrap:
     - locale: C
     - auth: trust
     - no-sync
-  pg_hba:
-    - local all all trust
-    - host all all 127.0.0.1/32 trust
-    - host replication all 127.0.0.1/32 trust
+{wal}  pg_hba:
+    - host all all samenet trust
+    - host replication all samenet trust
 postgresql:
-  listen: 127.0.0.1:{postgres_port}
-  connect_address: 127.0.0.1:{postgres_port}
+  listen: {postgres}
+  connect_address: {postgres}
   data_dir: {data}
   bin_dir: {bin}
   pgpass: {directory}/{name}.pgpass
   basebackup:
     - checkpoint: fast
     - no-sync
-  authentication:
+{wal}  authentication:
     superuser:
       username: postgres
     replication:
@@ -82,7 +85,7 @@ postgresql:
     rewind:
       username: postgres
   parameters:
-    unix_socket_directories: '{directory}'
+    unix_socket_directories: ''
     fsync: 'off'
     shared_buffers: 32MB
     timezone: UTC
@@ -90,4 +93,9 @@ postgresql:
     log_line_prefix: '%m [%p] %q%a '
 "
     )
+}
+
+/// Option of initdb and of pg_basebackup.
+fn wal_line(wal: &Path) -> String {
+    format!("    - waldir: {}\n", wal.display())
 }

@@ -1,16 +1,18 @@
 //! Configuration files of the programs that Weir is compared with.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 /// Children of Pgpool-II: one for each client.
 const CHILDREN: u32 = 150;
 
 /// PgBouncer beside a host. Before 1.21 it knows no prepared statements in transaction mode, so the mode is `session`.
-pub(super) fn pgbouncer(port: u16, postgres_port: u16, users: &Path) -> String {
+pub(super) fn pgbouncer(port: u16, host: SocketAddr, users: &Path) -> String {
     let users = users.display();
+    let (address, host_port) = (host.ip(), host.port());
     format!(
         "[databases]
-* = host=127.0.0.1 port={postgres_port}
+* = host={address} port={host_port}
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {port}
@@ -25,9 +27,9 @@ max_client_conn = 400
     )
 }
 
-/// HAProxy as in Patroni's own template, with a shorter interval. Each server is a PgBouncer's port and the port of its
-/// host's agent.
-pub(super) fn haproxy(port: u16, servers: &[(u16, u16)]) -> String {
+/// HAProxy as in Patroni's own template, with a shorter interval. Each server is a PgBouncer's port and the address of
+/// its host's agent.
+pub(super) fn haproxy(port: u16, servers: &[(u16, SocketAddr)]) -> String {
     let mut text = format!(
         "global
     maxconn 1000
@@ -47,7 +49,9 @@ listen primary
     );
     for (number, (pooler, agent)) in servers.iter().enumerate() {
         text.push_str(&format!(
-            "    server n{number} 127.0.0.1:{pooler} maxconn 300 check port {agent}\n"
+            "    server n{number} 127.0.0.1:{pooler} maxconn 300 check addr {} port {}\n",
+            agent.ip(),
+            agent.port()
         ));
     }
     text
@@ -55,7 +59,7 @@ listen primary
 
 /// Pgpool-II over hosts that Patroni manages: it promotes nothing, looks for the new primary by itself, and takes hosts
 /// back that stream again.
-pub(super) fn pgpool([port, pcp]: [u16; 2], directory: &Path, hosts: &[u16]) -> String {
+pub(super) fn pgpool([port, pcp]: [u16; 2], directory: &Path, hosts: &[SocketAddr]) -> String {
     let directory = directory.display();
     let mut text = format!(
         "backend_clustering_mode = 'streaming_replication'
@@ -88,9 +92,10 @@ auto_failback_interval = 5
 "
     );
     for (number, host) in hosts.iter().enumerate() {
+        let (address, host_port) = (host.ip(), host.port());
         text.push_str(&format!(
-            "backend_hostname{number} = '127.0.0.1'
-backend_port{number} = {host}
+            "backend_hostname{number} = '{address}'
+backend_port{number} = {host_port}
 backend_weight{number} = 1
 backend_flag{number} = 'ALLOW_TO_FAILOVER'
 backend_application_name{number} = 'n{number}'

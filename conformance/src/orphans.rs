@@ -1,6 +1,6 @@
 //! Reaps PostgreSQL processes whose parents have ended.
 //!
-//! An agent's servers are children of process 1. Patroni takes a server for running until it is reaped, and in a container
+//! Servers of an agent or of `pg_ctl` are children of process 1. Patroni takes a server for running until it is reaped, and in a container
 //! process 1 may do so late or never, which would be measured as a part of each failover. Therefore this process adopts
 //! and reaps them. It must reap no other process: those have owners who wait for them.
 
@@ -21,7 +21,7 @@ use rustix::process::waitpid;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Makes this process the parent of orphans below it, and reaps those of PostgreSQL from now on.
-pub(super) fn adopt() -> Result<()> {
+pub(crate) fn adopt() -> Result<()> {
     static REAPER: OnceLock<bool> = OnceLock::new();
     let adopts = *REAPER.get_or_init(|| {
         let adopts = set_child_subreaper(Some(getpid())).is_ok();

@@ -1,0 +1,56 @@
+//! Processes of a PostgreSQL server that another program has started, found by their data directory.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
+use anyhow::Result;
+use anyhow::ensure;
+
+use crate::cluster::LIMIT;
+use crate::tools;
+use crate::wait_until;
+
+/// Process id of the running postmaster, by its `postmaster.pid`.
+///
+/// # Errors
+/// When it does not run.
+pub(crate) fn pid(data: &Path) -> Result<u32> {
+    let file = fs::read_to_string(data.join("postmaster.pid"))?;
+    let pid: u32 = file.lines().next().context("no pid")?.trim().parse()?;
+    ensure!(
+        works_in(pid, data),
+        "process {pid} does not work in {}",
+        data.display()
+    );
+    Ok(pid)
+}
+
+/// Processes that work in a data directory: those of its server.
+pub(crate) fn processes(data: &Path) -> Result<Vec<u32>> {
+    let entries = fs::read_dir("/proc")?.flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Ok(pids.filter(|pid| works_in(*pid, data)).collect())
+}
+
+/// Sends a signal to the postmaster, and returns when no process of its server is left.
+pub(crate) fn end(data: &Path, signal: &str) -> Result<()> {
+    let pid = pid(data)?;
+    let old = processes(data)?;
+    send(signal, pid)?;
+    // PostgreSQL does not start while a process of the old postmaster has its shared memory.
+    wait_until("the end of the server's processes", LIMIT, || {
+        Ok(!old.iter().any(|pid| works_in(*pid, data)))
+    })
+}
+
+pub(crate) fn send(signal: &str, pid: u32) -> Result<()> {
+    tools::run(Command::new("kill").args(["-s", signal, &pid.to_string()]))?;
+    Ok(())
+}
+
+/// True if a process works in a directory. PostgreSQL's do so in their data directory.
+fn works_in(pid: u32, directory: &Path) -> bool {
+    fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|place| place == directory)
+}
