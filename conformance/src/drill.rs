@@ -1,4 +1,4 @@
-//! Drills: a fault of a real Patroni cluster under load, and a ledger that shows what clients lost by it.
+//! Drills: a fault of a real cluster of Patroni or repmgr under load, and a ledger that shows what clients lost by it.
 //!
 //! A drill fails when its guarantee is broken; it never forgives. `cargo xtask drill` runs them.
 

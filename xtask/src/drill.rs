@@ -1,4 +1,4 @@
-//! `cargo xtask drill`: runs the drills of `conformance`, which break a real Patroni cluster under load. Its flags are
+//! `cargo xtask drill`: runs the drills of `conformance`, which break real clusters of PostgreSQL under load. Its flags are
 //! those of the program `drill` there.
 
 use std::env;

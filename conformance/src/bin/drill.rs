@@ -1,4 +1,4 @@
-//! Runs drills against a Patroni cluster; `cargo xtask drill` calls it. Ends with an error if a guarantee was broken.
+//! Runs drills against clusters of Patroni and repmgr; `cargo xtask drill` calls it. Ends with an error if a guarantee was broken.
 
 #![expect(
     clippy::print_stdout,
@@ -24,7 +24,7 @@ use weir_conformance::drill::report;
 use weir_conformance::drill::run;
 use weir_conformance::tools::tail;
 
-/// Break a real Patroni cluster under load, and check what clients lose by it
+/// Break a real cluster of PostgreSQL under load, and check what clients lose by it
 #[derive(Parser)]
 #[command(name = "cargo xtask drill", bin_name = "cargo xtask drill")]
 struct Flags {

@@ -19,7 +19,7 @@ use crate::patroni::Network;
 use crate::patroni::Shape;
 
 /// All drills, in the order in which they run.
-pub static DRILLS: [Drill; 21] = [
+pub static DRILLS: [Drill; 22] = [
     Drill {
         name: "switchover",
         about: "Patroni makes the synchronous standby the leader, and the former leader its replica.",
@@ -233,6 +233,28 @@ pub static DRILLS: [Drill; 21] = [
         entry: Entry::Names,
         subjects: Subjects::Weir,
         event: |stage| switchover_without_names(stage, Mood::Silent),
+    },
+    Drill {
+        name: "dns-silent-restart",
+        about: "Patroni restarts the primary with a fast shutdown while the name server, by which Weir knows the only host, answers \
+                nothing.",
+        world: World::Patroni(Shape {
+            network: Network::OnePort,
+            ..Shape::SYNCHRONOUS
+        }),
+        disturbs: Disturbs::Name,
+        entry: Entry::OneName,
+        subjects: Subjects::Weir,
+        event: |stage| {
+            stage.front.names()?.turn(Mood::Silent);
+            stage.dwell();
+            let patroni = stage.patroni()?;
+            patroni.restart(patroni.leader()?)?;
+            stage.patroni()?.wait_whole()?;
+            stage.dwell();
+            stage.front.names()?.turn(Mood::Answers);
+            Ok(())
+        },
     },
     Drill {
         name: "dns-fails",
