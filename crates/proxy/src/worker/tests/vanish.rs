@@ -82,18 +82,7 @@ fn a_client_vanishes_at_every_byte_of_its_login() {
 fn cut_off(said: &[u8], cut: usize, how: End, last_word: bool) -> (World, usize, String) {
     let mut world = World::new(1, "default_pool_size = 1");
     let client = world.login();
-    world.callers[client].say(said);
-    world.callers[client].serve();
-    world.turn(0);
-    let server = &mut world.servers[0];
-    server.hear();
-    while server.work() {}
-    server.speak(cut);
-    server.discard_unsent();
-    world.turn(0);
-    world.servers[0].die(last_word, how);
-    world.settle();
-    let heard = world.callers[client].heard();
+    let (heard, _) = world.ask_in_vain(client, said, cut, (last_word, how));
     (world, client, heard)
 }
 
@@ -192,16 +181,7 @@ fn lost_in_block(said: &[u8]) -> String {
     );
     let begun = world.ask(client, &say().query("begin").query("row a"));
     assert!(begun.ends_with("Z(T)"), "{begun}");
-    world.callers[client].say(said);
-    world.callers[client].serve();
-    world.turn(0);
-    let server = &mut world.servers[0];
-    server.hear();
-    while server.work() {}
-    server.discard_unsent();
-    server.die(false, End::Orderly);
-    world.settle();
-    world.callers[client].heard()
+    world.ask_in_vain(client, said, 0, (false, End::Orderly)).0
 }
 
 #[test]

@@ -402,6 +402,30 @@ impl World {
         self.callers[index].heard()
     }
 
+    /// Sends bytes to the first server, which executes them, says this many bytes of its answer at most, and ends. Returns
+    /// an outline of what the client got, and whether the answer was as long.
+    pub(super) fn ask_in_vain(
+        &mut self,
+        index: usize,
+        bytes: &[u8],
+        cut: usize,
+        (last_word, how): (bool, End),
+    ) -> (String, bool) {
+        self.callers[index].say(bytes);
+        self.callers[index].serve();
+        self.turn(0);
+        let server = &mut self.servers[0];
+        server.hear();
+        while server.work() {}
+        let is_cut = cut <= server.unsent();
+        server.speak(cut);
+        server.discard_unsent();
+        self.turn(0);
+        self.servers[0].die(last_word, how);
+        self.settle();
+        (self.callers[index].heard(), is_cut)
+    }
+
     /// Sends a cancel request for a client. Returns the client that carries the request.
     pub(super) fn request_cancel(&mut self, of: usize) -> usize {
         let (pid, key) = self.callers[of].cancel_key();
