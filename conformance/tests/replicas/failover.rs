@@ -1,13 +1,14 @@
 //! The primary goes, and another one or the same one comes: who waits, who is told what, and where writes go.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::env;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use weir_conformance::cluster::Shutdown;
-use weir_conformance::{Raw, wait_until};
+use weir_conformance::{Raw, clock, frontend, process, tools, wait_until};
 
 use super::support::{NOTICED, World, marked, state};
 
@@ -145,9 +146,7 @@ fn rt_34_a_primary_that_restarts_in_recovery_shows_nobody_that_it_takes_no_write
         world.cluster.restart_in_recovery(0)?;
         // The writes of everybody wait.
         let mut newcomer = world.client()?;
-        newcomer.send(&weir_conformance::frontend::query(
-            "INSERT INTO t VALUES (-1)",
-        ))?;
+        newcomer.send(&frontend::query("INSERT INTO t VALUES (-1)"))?;
         world.until(0, "writes", "no")?;
         world.cluster.promote(0)?;
         let answer = newcomer.read_until_ready()?;
@@ -215,5 +214,62 @@ fn rt_44_a_primary_whose_transactions_only_read_is_no_failover() -> Result<()> {
     refused?;
     ensure!(world.shows(0, "writes")? == "yes");
     ensure!(world.shows(0, "state")? == "up");
+    Ok(())
+}
+
+/// Value of an environment variable, or the default.
+fn number(variable: &str, default: usize) -> usize {
+    let text = env::var(variable).ok();
+    text.and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// By hand: HELD=10000 HOLD=30, with a higher `ulimit -Hn`.
+#[test]
+fn rt_42_clients_that_waited_for_a_new_primary_are_all_served_by_it() -> Result<()> {
+    const POOL: usize = 20;
+    let (held, seconds) = (number("HELD", 200), number("HOLD", 1));
+    tools::require_open_files(held as u64 + 1_000)?;
+    let mut world = World::start_for_many(2, POOL)?;
+    world.prepare("CREATE TABLE t (a bigint)")?;
+    let clients = (0..held).map(|_| world.client());
+    let mut clients: Vec<Raw> = clients.collect::<Result<_>>()?;
+    let first = clients.first_mut().context("no client")?;
+    first.query("INSERT INTO t VALUES (-1)")?;
+    let idle = process::rss(world.weir.pid())?;
+    world.cluster.stop(0, Shutdown::Immediate)?;
+    for (client, number) in clients.iter_mut().zip(0..) {
+        let insert = format!("INSERT INTO t VALUES ({number})");
+        client.send(&frontend::query(&insert))?;
+    }
+    let waiting = i64::try_from(held)?;
+    world.weir.wait_pool("shop", "cl_waiting", waiting)?;
+    thread::park_timeout(Duration::from_secs(seconds as u64));
+    let waited = process::rss(world.weir.pid())?;
+    let logins = world.weir.log().matches("new connection to server").count();
+    let promoted = clock::now();
+    world.cluster.promote(1)?;
+    let mut first = None;
+    for client in &mut clients {
+        let answer = client.read_until_ready()?;
+        let error = answer.iter().find(|message| message.tag == b'E');
+        ensure!(error.is_none(), "{error:?}");
+        first.get_or_insert_with(clock::now);
+    }
+    let last = clock::now();
+    let first = first.context("no client")?;
+    println!(
+        "{held} clients waited {seconds} s: {} KiB more for all, the first answer {:?} after the promotion, the last {:?} later",
+        waited.saturating_sub(idle) / 1024,
+        first.duration_since(promoted),
+        last.duration_since(first),
+    );
+    let rows = world
+        .cluster
+        .primary()
+        .query_one("SELECT count(DISTINCT a) FROM t WHERE a >= 0")?;
+    ensure!(rows == held.to_string(), "{rows} rows of {held}");
+    let all = world.weir.log().matches("new connection to server").count();
+    // Of the pool at the new primary; a few may have met the promotion.
+    ensure!(all - logins <= 2 * POOL, "{} logins", all - logins);
     Ok(())
 }

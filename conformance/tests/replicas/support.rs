@@ -79,6 +79,16 @@ impl World {
         Self::around_by(config, cluster, HashMap::from([(0, path)]), &[("shop", "")])
     }
 
+    /// Starts everything as [`World::start`], with room for thousands of clients and a pool of this size.
+    pub(crate) fn start_for_many(replicas: usize, pool_size: usize) -> Result<Self> {
+        let cluster = Cluster::start(replicas, &["log_statement = all"])?;
+        let config = Config::new()
+            .set("max_client_conn", "20000")
+            .set("query_wait_notify", "0")
+            .set("default_pool_size", &pool_size.to_string());
+        Self::around_by(config, cluster, HashMap::new(), &[("shop", "")])
+    }
+
     fn with_paths(cluster: Cluster, numbers: RangeInclusive<usize>, options: &str) -> Result<Self> {
         let path = |number: usize| Ok((number, Faulty::to(cluster.host(number).port())?));
         let paths = numbers.map(path).collect::<Result<_>>()?;
