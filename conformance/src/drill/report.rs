@@ -201,8 +201,9 @@ fn versions(outcomes: &[Outcome]) -> Result<Vec<String>> {
     if has(Subject::Pgpool) {
         versions.push(first_line(&said("pgpool", &["--version"])?));
     }
-    let postgres = tools::postgres_bin_dir()?.join("postgres");
-    versions.push(said(&postgres.to_string_lossy(), &["--version"])?);
+    // Not `postgres` itself, whose processes are reaped as orphans.
+    let pg_ctl = tools::postgres_bin_dir()?.join("pg_ctl");
+    versions.push(said(&pg_ctl.to_string_lossy(), &["--version"])?);
     versions.push(format!(
         "Patroni {}, ttl 20 s, loop_wait 2 s, retry_timeout 3 s",
         Patroni::version()?
