@@ -185,7 +185,8 @@ fn a_write_behind_a_read_on_the_primary_is_read_by_its_session() -> Result<()> {
     world.prepare("CREATE TABLE t (a bigint)")?;
     // A session that has written reads from the primary at first, so each round has a session of its own.
     world.cluster.delay(1, "2s")?;
-    for round in 1..=40 {
+    // A replica that Weir has just found gets few reads at first.
+    for round in 1.. {
         let mut session = world.client()?;
         let read = marked("SELECT 1", "first");
         let write = format!("INSERT INTO t VALUES ({round})");
@@ -195,8 +196,11 @@ fn a_write_behind_a_read_on_the_primary_is_read_by_its_session() -> Result<()> {
         let seen = largest(&mut session, "second")?;
         ensure!(seen == round, "{seen} after {round}");
         session.terminate();
+        if round % 40 == 0 && world.on_primary("first") > 0 && world.on_replicas("first") != [0] {
+            break;
+        }
+        ensure!(round < 4_000, "all first reads run on one host");
     }
-    ensure!(world.on_primary("first") > 0 && world.on_replicas("first") != [0]);
     Ok(())
 }
 
