@@ -161,7 +161,7 @@ impl Tables {
             server.kept != Kept::No
                 && matches!(server.stage, Stage::Leased)
                 && server.session.is_free()
-                && !server.session.is_uncertain()
+                && server.session.is_settled()
         });
         let client = server.and_then(|server| self.clients.must_get(server.lease?));
         client.is_some_and(may_let_go)

@@ -429,7 +429,8 @@ impl Route {
         let Course::Primary { net, .. } = &mut self.course else {
             return false;
         };
-        let is_first = server.session.is_free() && is_its_turn(session, &server.session);
+        let is_settled = server.session.is_free() && server.session.is_settled();
+        let is_first = is_settled && is_its_turn(session, &server.session);
         if !self.is_judged || !is_first || session.pin().is_some() || input.is_empty() {
             return false;
         }

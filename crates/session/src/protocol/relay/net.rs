@@ -138,8 +138,10 @@ impl Work<'_, '_> {
     #[inline]
     fn hides_last_word(&mut self, body: &[u8]) -> bool {
         let server = &mut *self.server;
-        let is_between =
-            server.queue.is_empty() && server.is_free() && self.client.may_lose_server();
+        let is_between = server.queue.is_empty()
+            && server.is_free()
+            && server.is_settled()
+            && self.client.may_lose_server();
         if !is_between || !failure::is_fatal(body) {
             return false;
         }

@@ -126,6 +126,12 @@ impl Server {
         !self.question.is_nothing() || !self.asked.is_empty()
     }
 
+    /// True if the session has no state that Weir does not know, as far as anything can tell. A client may then go on
+    /// without this server.
+    pub fn is_settled(&self) -> bool {
+        !self.is_uncertain() && self.unanswered.is_none() && self.rarities.is_empty()
+    }
+
     /// True if the server does nothing but answer questions about its session.
     pub fn is_asked_only(&self) -> bool {
         !self.asked.is_empty() && self.queue.is_ours() && self.sent != Sent::OpenBatch

@@ -465,3 +465,69 @@ fn a_process_that_ends_closes_servers_that_are_on_their_way_between_workers() {
         ..plan(vec![exposed(&[]), exposed(&[])], &ops)
     });
 }
+
+/// A server ended with a last word right behind the answer, before it was asked for the role. The client, which was not
+/// told, went on with another role.
+#[test]
+fn a_server_that_ends_before_it_was_asked_for_the_role_ends_its_client() {
+    let person = Person {
+        is_exposed: false,
+        topics: vec![
+            Topic::Settings,
+            Topic::SearchPath,
+            Topic::Roles,
+            Topic::Copy,
+        ],
+        is_checked: true,
+        is_struck: false,
+        large: 0,
+    };
+    let other = || Person {
+        topics: vec![],
+        ..person.clone()
+    };
+    let ops = [
+        (What::Act, 3, 0xcb9b_5a21_773f_eecb),
+        (What::Settle, 0, 0),
+        (What::Act, 3, 0x52d2_a5fe_3ecd_c3c3),
+        (What::Clients, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Server, 4, 0x501e_69e3_b8ef_eaf2),
+        (What::Server, 4, 0xee82_a833_9914_03a1),
+        (What::Fault, 4, 0xd439_ca60_9b76_89c3),
+    ];
+    replay(&Plan {
+        seed: 1_795_680_000_018_165,
+        ..plan(vec![other(), other(), other(), person.clone()], &ops)
+    });
+    let person = Person {
+        topics: vec![Topic::Settings, Topic::Ledger, Topic::Roles],
+        ..person
+    };
+    let ops = [
+        (What::Act, 1, 0xf291_db3b_f00f_b06e),
+        (What::Settle, 0, 0),
+        (What::Act, 1, 0x9726_30d6_0b4c_c45c),
+        (What::Clients, 0, 0),
+        (What::Act, 1, 0xe73e_8b45_053b_7727),
+        (What::Clients, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Act, 1, 0xd7a3_8a24_44f8_1a0e),
+        (What::Turns, 0, 0),
+        (What::Servers, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Server, 2, 0x973f_c3a8_2d77_f642),
+        (What::Server, 2, 0x886d_7831_ba91_1cc9),
+        (What::Fault, 2, 0xbe10_ce3d_1ae1_3cc2),
+        (What::Turns, 0, 0),
+    ];
+    let other = Person {
+        topics: vec![],
+        ..person
+    };
+    replay(&Plan {
+        seed: 1_795_680_000_009_486,
+        options: vec!["; sends complete later, watermark 1"],
+        ..plan(vec![other, person], &ops)
+    });
+}
