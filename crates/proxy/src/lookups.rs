@@ -3,7 +3,9 @@
 
 use std::net::{IpAddr, ToSocketAddrs};
 
+use dns_lookup::{LookupErrorKind, getnameinfo};
 use nix::ifaddrs::getifaddrs;
+use nix::libc::{NI_NAMEREQD, NI_NUMERICSERV};
 use nix::unistd::{Uid, User};
 use weir_access::{Answer, Interface};
 
@@ -16,11 +18,10 @@ pub(crate) fn user_name(uid: u32) -> Option<String> {
 /// a forward one).
 pub(crate) fn host_name(address: IpAddr) -> Answer<Option<String>> {
     let address = address.to_canonical();
-    let name = match dns_lookup::lookup_addr(&address) {
-        Ok(name) => name,
-        // EAI_NONAME (getaddrinfo(3)): the address has no name.
-        Err(error) if error.raw_os_error() == Some(-2) => return Answer::Known(None),
-        Err(_) => return Answer::Failed,
+    let socket = (address, 0).into();
+    let name = match getnameinfo(&socket, NI_NAMEREQD | NI_NUMERICSERV) {
+        Ok((name, _)) => name,
+        Err(error) => return without_name(error.kind()),
     };
     // For an address without a name, the resolver returns the address as text.
     if name.parse::<IpAddr>().is_ok() {
@@ -33,6 +34,14 @@ pub(crate) fn host_name(address: IpAddr) -> Answer<Option<String>> {
             Answer::Known(leads_back.then_some(name))
         }
         Err(_) => Answer::Failed,
+    }
+}
+
+/// Returns what a failed look-up of an address says: that it has no name, or nothing.
+fn without_name(kind: LookupErrorKind) -> Answer<Option<String>> {
+    match kind {
+        LookupErrorKind::NoName | LookupErrorKind::NoData => Answer::Known(None),
+        _ => Answer::Failed,
     }
 }
 
@@ -68,6 +77,14 @@ mod tests {
             prefix: 8,
         };
         assert!(interfaces().unwrap().contains(&loopback));
+    }
+
+    #[test]
+    fn an_address_without_a_name_is_known_to_have_none() {
+        // The numbers are those of getaddrinfo(3).
+        let answer = |code| without_name(dns_lookup::LookupError::new(code).kind());
+        assert_eq!(answer(nix::libc::EAI_NONAME), Answer::Known(None));
+        assert_eq!(answer(nix::libc::EAI_AGAIN), Answer::Failed);
     }
 
     #[test]
