@@ -242,7 +242,7 @@ section! {
         pool_idle_timeout: Option<Duration> = timeout("0");
         /// Time for which a resolved name is kept.
         dns_max_ttl: Duration = seconds("15");
-        /// Time for which a failed resolution is kept.
+        /// Time for which a failed resolution is kept, and for which the last addresses are used while nobody answers.
         dns_nxdomain_ttl: Duration = seconds("15");
         /// Interval of checks of the serial of DNS zones; 0 = never.
         dns_zone_check_period: Option<Duration> = timeout("0").without_effect("Names are resolved by the system, which does not tell about zones; `dns_max_ttl` bounds how long a change goes unnoticed. PgBouncer needs a build with c-ares for it.");

@@ -14,7 +14,7 @@ use super::link::{Link, Stage};
 use super::message::Message;
 use super::{WatchedId, Watcher, failure};
 use crate::driver::{Driver, Key, Owner};
-use crate::resolve::resolve_then;
+use crate::resolve::{LATE, Ttls, lateness, resolve_then};
 use crate::socket::Target;
 use crate::worker::{ServerId, tcp_targets};
 
@@ -54,6 +54,17 @@ impl<D: Driver> Watcher<D> {
             return;
         };
         link.stage = Stage::Resolving(name.into());
+        if self.global.resolver.remembers(name, self.now) {
+            let late = self.now.plus(LATE);
+            link.deadline = link.deadline.map(|deadline| deadline.min(late));
+        }
+        if !self.ask_for(id, name) {
+            self.fail(id, &failure::of_shortage("too many name look-ups at once"));
+        }
+    }
+
+    /// Lets a helper look a name up for a connection. Returns false if the helpers are overloaded.
+    fn ask_for(&self, id: ServerId, name: &str) -> bool {
         let mailbox = self.mailbox.clone();
         let answer = move |addresses| {
             mailbox.send_waiting(Message::Resolved {
@@ -61,16 +72,17 @@ impl<D: Driver> Watcher<D> {
                 addresses,
             });
         };
-        if !resolve_then(&self.global, name.to_owned(), answer) {
-            self.fail(id, &failure::of_shortage("too many name look-ups at once"));
-        }
+        resolve_then(&self.global, name.to_owned(), answer)
     }
 
     /// True if a host's name has lost the address of the host's connection. A name whose result is too old is looked up
     /// beside the connection, for the next probe.
     pub(super) fn has_moved(&mut self, id: ServerId) -> bool {
-        let address = self.links.get(id).and_then(Link::named_address);
-        let Some((name, address)) = address else {
+        let link = self.links.get(id);
+        if link.is_some_and(|link| link.is_superseded) {
+            return true;
+        }
+        let Some((name, address)) = link.and_then(Link::named_address) else {
             return false;
         };
         match self.global.resolver.cached(&name, self.now) {
@@ -91,7 +103,7 @@ impl<D: Driver> Watcher<D> {
         };
         state.next_look_up = now.plus(LOOK_UP_MIN);
         // With too many look-ups, a later probe has its turn.
-        resolve_then(&self.global, name.to_owned(), |_| {});
+        self.ask_for(id, name);
     }
 
     /// Handles the result of a name look-up. The connection may have been given up meanwhile.
@@ -100,13 +112,42 @@ impl<D: Driver> Watcher<D> {
             return;
         };
         let Stage::Resolving(name) = &link.stage else {
+            // Kept with the connection: the next probe may come later than `dns_max_ttl` allows to use the result.
+            if let (Some((_, address)), Ok(addresses)) = (link.named_address(), addresses) {
+                link.is_superseded = !addresses.contains(&address);
+            }
             return;
         };
         let name = Arc::clone(name);
-        let watched = self.watched.get(link.watched);
-        let port = watched.and_then(|watched| watched.spec.hosts.get(link.host));
+        self.found(id, &name, addresses);
+    }
+
+    /// Goes on without the result of a look-up that is late, if the name has last addresses. False if it has none.
+    fn look_up_is_late(&mut self, id: ServerId) -> bool {
+        let Some(Stage::Resolving(name)) = self.links.get(id).map(|link| &link.stage) else {
+            return false;
+        };
+        let (name, ttls) = (Arc::clone(name), Ttls::of(&self.global));
+        let resolver = &self.global.resolver;
+        let Some(last) = resolver.fall_back(&name, &lateness(&name), ttls, self.now) else {
+            return false;
+        };
+        self.found(id, &name, Ok(last));
+        true
+    }
+
+    fn found(&mut self, id: ServerId, name: &str, addresses: Result<Vec<IpAddr>, String>) {
+        let now = self.now;
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        let Some(watched) = self.watched.get(link.watched) else {
+            return;
+        };
+        link.deadline = Some(now.plus(watched.spec.rules.probe_timeout));
+        let port = watched.spec.hosts.get(link.host);
         let port = port.map_or(0, |spec| spec.port);
-        self.try_addresses(id, &name, port, addresses);
+        self.try_addresses(id, name, port, addresses);
     }
 
     fn try_addresses(
@@ -163,6 +204,9 @@ impl<D: Driver> Watcher<D> {
 
     /// Fails a connection whose host has not finished a step in time.
     pub(super) fn overdue(&mut self, id: ServerId) {
+        if self.look_up_is_late(id) {
+            return;
+        }
         let Some(link) = self.links.get(id) else {
             return;
         };

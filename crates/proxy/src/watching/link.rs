@@ -77,6 +77,8 @@ pub(super) struct Link {
     pub(super) sent: Moment,
     /// True if the host has answered a probe on this connection.
     pub(super) has_answered: bool,
+    /// True if the host's name was found to have lost the address of this connection.
+    pub(super) is_superseded: bool,
     /// Channel binding data of the host's certificate; none before a handshake.
     pub(super) end_point: Option<Option<Box<[u8]>>>,
 }
@@ -95,6 +97,7 @@ impl Link {
             deadline: Some(deadline),
             sent: Moment(0),
             has_answered: false,
+            is_superseded: false,
             end_point: None,
         }
     }

@@ -9,7 +9,7 @@ use crate::mailbox::channel;
 use crate::tls::Advanced;
 use crate::worker::ServerId;
 
-/// Maximum number of messages that wait. Helpers send one for each connection at most.
+/// Maximum number of messages that wait. Helpers send two for each connection at most.
 pub(super) const MESSAGES_MAX: usize = 256;
 
 /// Message to the thread: everything that reaches it except through sockets, timers and clusters.

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use slotmap::Key as _;
 use weir_config::HostAddr;
@@ -18,7 +19,7 @@ use crate::driver::{Driver, Key, Owner};
 use crate::global::LastError;
 use crate::hosts::HostId;
 use crate::moved::Facts;
-use crate::resolve::{Resolved, resolve};
+use crate::resolve::{LATE, Resolved, Ttls, lateness, resolve};
 use crate::socket::Target;
 
 impl<D: Driver> Worker<D> {
@@ -98,24 +99,56 @@ impl<D: Driver> Worker<D> {
             return;
         };
         server.stage = Stage::Resolving(name.to_owned());
-        if !resolve(&self.global, name.to_owned(), self.number, id) {
+        let is_asked = resolve(&self.global, name.to_owned(), self.number, id);
+        if self.global.resolver.remembers(name, self.now) {
+            let limit = self.global.settled().settings.global.server_connect_timeout;
+            let wait = if is_asked { LATE } else { Duration::ZERO };
+            self.arm_server(id, Some(limit.map_or(wait, |limit| limit.min(wait))));
+        } else if !is_asked {
             let text = "too many name look-ups at once".to_owned();
             self.login_failed(id, LastError { text, body: None }, FailureKind::Local);
         }
     }
 
     pub(super) fn resolved(&mut self, resolved: Resolved) {
-        let Some(server) = self.tables.servers.get_mut(resolved.server) else {
-            // The server was given up meanwhile.
+        let id = resolved.server;
+        // The server may have been given up meanwhile, or be at another host.
+        let server = self.tables.servers.get(id);
+        let is_awaited = |server: &Server| matches!(&server.stage, Stage::Resolving(name) if *name == resolved.name);
+        if server.is_some_and(is_awaited) {
+            self.found_addresses(id, &resolved.name, resolved.addresses);
+        }
+    }
+
+    /// Goes on without the result of a look-up that is late, if the name has last addresses. False if it has none.
+    pub(super) fn look_up_is_late(&mut self, id: ServerId) -> bool {
+        let server = self.tables.servers.must_get(id);
+        let Some(Stage::Resolving(name)) = server.map(|server| &server.stage) else {
+            return false;
+        };
+        let (name, ttls) = (name.clone(), Ttls::of(&self.global));
+        let resolver = &self.global.resolver;
+        let Some(last) = resolver.fall_back(&name, &lateness(&name), ttls, self.now) else {
+            return false;
+        };
+        self.found_addresses(id, &name, Ok(last));
+        true
+    }
+
+    fn found_addresses(
+        &mut self,
+        id: ServerId,
+        name: &str,
+        addresses: Result<Vec<IpAddr>, String>,
+    ) {
+        let limit = self.global.settled().settings.global.server_connect_timeout;
+        self.arm_server(id, limit);
+        let Some(server) = self.tables.servers.must_get_mut(id) else {
             return;
         };
-        match std::mem::replace(&mut server.stage, Stage::Connecting) {
-            Stage::Resolving(name) => {
-                let port = server.facts.target.endpoint().port;
-                self.try_addresses(resolved.server, &name, port, resolved.addresses);
-            }
-            other => server.stage = other,
-        }
+        server.stage = Stage::Connecting;
+        let port = server.facts.target.endpoint().port;
+        self.try_addresses(id, name, port, addresses);
     }
 
     /// Connects to the addresses of a host's name.

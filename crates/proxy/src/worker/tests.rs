@@ -16,6 +16,7 @@ mod lifecycle;
 mod listening;
 mod login;
 mod measure;
+mod names;
 mod options;
 mod orders;
 mod outliving;

@@ -197,7 +197,10 @@ impl<D: Driver> Worker<D> {
         };
         server.timer = None;
         if server.stage.is_beginning() {
-            return self.login_timed_out(id);
+            if !self.look_up_is_late(id) {
+                self.login_timed_out(id);
+            }
+            return;
         }
         match server.stage {
             Stage::Testing(test) => {

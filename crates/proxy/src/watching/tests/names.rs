@@ -7,8 +7,10 @@ use weir_config::HostAddr;
 use weir_pool::HostId;
 
 use super::hosts::Manner;
-use super::world::{INTERVAL, World};
+use super::world::{INTERVAL, TIMEOUT, World};
 use crate::driver::memory::End;
+use crate::resolve::{LATE, Ttls};
+use crate::transport::Transport;
 
 const NAME: &str = "localhost";
 const OLD: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -16,15 +18,24 @@ const TTL: Duration = Duration::from_secs(5);
 
 /// Lets a name have this address, until its time is over.
 fn know(world: &World, address: IpAddr) {
-    let addresses = Ok(vec![address]);
     let resolver = &world.global.resolver;
-    resolver.keep(NAME.to_owned(), addresses, TTL, world.now());
+    let ttls = Ttls {
+        found: TTL,
+        failed: TTL,
+    };
+    let kept = resolver.keep(NAME.to_owned(), Ok(vec![address]), ttls, world.now());
+    assert_eq!(kept, Ok(vec![address]));
 }
 
 /// Watches a primary that has a name.
 fn watched() -> World {
-    let mut world = World::empty(&[Manner::Primary]);
-    know(&world, OLD);
+    watched_at(OLD, "")
+}
+
+/// Watches a primary that has a name with this address, with these lines of configuration.
+fn watched_at(address: IpAddr, lines: &str) -> World {
+    let mut world = World::with(&[Manner::Primary], lines, Transport::default());
+    know(&world, address);
     let mut spec = world.spec();
     spec.hosts[0].address = HostAddr::Name(NAME.to_owned());
     world.watch(vec![spec]);
@@ -81,4 +92,53 @@ fn a_host_that_does_not_answer_has_no_known_address() {
     world.end(0, End::Orderly);
     world.settle();
     assert_eq!(address(&world), None);
+}
+
+#[test]
+fn a_change_is_seen_by_a_result_that_is_too_old_at_the_next_probe() {
+    let gone = [10, 0, 0, 9].into();
+    let mut world = watched_at(gone, "dns_max_ttl = 0");
+    world.advance(TTL + INTERVAL);
+    // The name has the address of this machine.
+    assert!(world.help(), "no look-up");
+    world.advance(INTERVAL);
+    assert!(world.sides[0].was_terminated);
+    assert!(world.help(), "no look-up for the new connection");
+    world.settle();
+    assert_eq!(world.dials, 2);
+    assert_eq!(address(&world), Some(OLD));
+}
+
+#[test]
+fn a_look_up_that_is_late_lets_a_probe_go_to_the_last_address() {
+    let mut world = watched();
+    world.pass(TTL);
+    world.manners[0] = Manner::Refuses;
+    world.end(0, End::Orderly);
+    while world.dials < 2 {
+        world.advance(LATE / 2);
+        assert!(world.open(0) == 0, "the connection has ended");
+    }
+    // Nobody has looked the name up, and nobody waits for that any more.
+    world.manners[0] = Manner::Primary;
+    world.advance(INTERVAL);
+    assert_eq!(world.open(0), 1);
+    assert_eq!(address(&world), Some(OLD));
+    let asked = std::iter::from_fn(|| world.help().then_some(())).count();
+    assert!(asked <= 2, "{asked} look-ups");
+}
+
+#[test]
+fn a_late_look_up_takes_nothing_from_the_time_of_the_connection() {
+    let mut world = watched();
+    world.pass(TTL);
+    world.manners[0] = Manner::Silent;
+    world.end(0, End::Orderly);
+    while world.dials < 2 {
+        world.advance(LATE / 10);
+    }
+    world.advance(TIMEOUT - LATE / 2);
+    assert_eq!(world.dials, 2);
+    let (_, peer) = world.pending.pop().expect("an attempt");
+    assert!(!peer.is_closed(), "given up early");
 }
