@@ -304,6 +304,10 @@ impl<D: Driver> Worker<D> {
                     && matches!(server.stage, Stage::Leased)
                     && !server.session.is_busy()
                 {
+                    if server.is_cancelled_again {
+                        // The query is over.
+                        return self.cancel_over(id, false);
+                    }
                     let asker = canceller.asker.take();
                     self.cancel_over(id, false);
                     self.hold_cancel(client, asker);
@@ -362,8 +366,11 @@ impl<D: Driver> Worker<D> {
             // The cancel may still arrive, at any time: it must not hit another client.
             server.doomed = Some("cancel_wait_timeout");
         }
+        let goes_on = server.cancels == 0 && std::mem::take(&mut server.is_cancelled_again);
         if server.cancels == 0 && matches!(server.stage, Stage::BeingCancelled) {
             self.absorb_late_cancel(server_id);
+        } else if goes_on {
+            self.go_on_after_cancel(server_id);
         } else if ended && canceller.began_at.since(server.request_at) < CANCEL_FRESH {
             server.cancelled_at = server.lease.map(|client| (canceller.began_at, client));
             let at = self.now.plus(CANCEL_AGAIN);
@@ -386,7 +393,26 @@ impl<D: Driver> Worker<D> {
             && server.request_at <= cancelled_at
             && client.is_some_and(|client| client.replied_at < cancelled_at);
         if is_same && server.cancels == 0 && server.session.is_busy() {
+            server.is_cancelled_again = true;
             self.cancel_server(server_id, None);
+            let server = self.tables.servers.get_mut(server_id);
+            if let Some(server) = server.filter(|server| server.cancels == 0) {
+                server.is_cancelled_again = false;
+            }
+        }
+    }
+
+    /// Lets a client's input go on that has waited for the end of a cancel which nobody asked for: its query may have been
+    /// over before, and the cancel would have hit the next one.
+    fn go_on_after_cancel(&mut self, server_id: ServerId) {
+        let server = self.tables.servers.must_get(server_id);
+        let Some(id) = server.and_then(|server| server.lease) else {
+            return;
+        };
+        let client = self.tables.clients.must_get(id);
+        if client.is_some_and(|client| client.stalled) {
+            self.end_stall(id);
+            self.after_rest(id, server_id);
         }
     }
 

@@ -136,12 +136,11 @@ impl<D: Driver> Worker<D> {
             return self.begin_anew(id, input);
         }
         // The client waits while the server is being checked for it.
-        let is_checked = self
-            .tables
-            .servers
-            .must_get(server)
-            .is_some_and(|server| server.lease == Some(id));
-        if !is_checked
+        let leased = self.tables.servers.must_get(server);
+        let leased = leased.filter(|server| server.lease == Some(id));
+        let is_held = leased.is_some_and(|server| server.is_cancelled_again);
+        if leased.is_none()
+            || is_held && self.tables.stall(id)
             || self.tables.waits_for_answer(self.now, id, server, input)
             || self.waits_for_lsn(id, server, input)
         {
@@ -163,7 +162,7 @@ impl<D: Driver> Worker<D> {
 
     /// Releases a server that was free before the client's message was passed on to its end.
     #[cold]
-    fn after_rest(&mut self, id: ClientId, server_id: ServerId) {
+    pub(super) fn after_rest(&mut self, id: ClientId, server_id: ServerId) {
         // The input may have ended the client and closed the server.
         let server = self.tables.servers.get(server_id);
         if server.is_some_and(|server| server.lease == Some(id)) {
@@ -690,6 +689,15 @@ impl Tables {
             client.stalled |= waits;
         }
         waits
+    }
+
+    /// Lets a client's input wait. Always true.
+    #[cold]
+    fn stall(&mut self, id: ClientId) -> bool {
+        if let Some(client) = self.clients.must_get_mut(id) {
+            client.stalled = true;
+        }
+        true
     }
 
     /// True if the client's server is a replica.

@@ -363,6 +363,8 @@ pub(super) struct Server {
     pub(super) request_at: Moment,
     /// Number of cancels on their way to the server.
     pub(super) cancels: u32,
+    /// True if one of them is sent again, for which nobody waits. The client's next input does.
+    pub(super) is_cancelled_again: bool,
     /// Time of a cancel that may have come before its query, and the client at that time.
     pub(super) cancelled_at: Option<(Moment, ClientId)>,
     /// Time at which an abandoned server is closed if it is not free; none if it is not abandoned.
@@ -416,6 +418,7 @@ impl Server {
             input: Vec::new(),
             request_at: now,
             cancels: 0,
+            is_cancelled_again: false,
             cancelled_at: None,
             cleaning_until: None,
             heard: None,

@@ -531,3 +531,72 @@ fn a_server_that_ends_before_it_was_asked_for_the_role_ends_its_client() {
         ..plan(vec![other, person], &ops)
     });
 }
+
+/// A client's cancel, which came before any request, hit the client's second request.
+#[test]
+fn a_cancel_is_over_before_the_next_request_of_its_client() {
+    let ops = [
+        (What::Act, 0, 0x181a_cccd_39af_16c7),
+        (What::Act, 3, 0xf897_b3ae_16d2_da2c),
+        (What::Act, 1, 0x23c3_5035_8973_b7ef),
+        (What::Act, 2, 0x8222_30b1_ac63_bae4),
+        (What::Turn, 0, 0x5b9b_fd07_0b96_8c71),
+        (What::Clients, 0, 0),
+        (What::Turn, 0, 0x765f_5aa1_8a4f_7684),
+        (What::Turns, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Servers, 0, 0),
+        (What::Turn, 0, 0xabb1_85ec_455f_2d51),
+        (What::Pass, 3, 0x0b23_21d6_c7a2_28f7),
+        (What::Settle, 0, 0),
+        (What::AskCancel, 3, 0xa7f9_e717_f4f1_aa4a),
+        (What::Act, 3, 0x4386_92e2_8e9c_359e),
+        (What::Clients, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Turns, 0, 0),
+        (What::AskCancel, 2, 0xdf7b_bcb9_da2d_9f4c),
+        (What::Act, 2, 0x7d36_6293_c5e2_8897),
+        (What::Turns, 0, 0),
+        (What::Server, 3, 0xa260_2314_0fd9_72ff),
+        (What::Clients, 0, 0),
+        (What::Cancel, 2, 0x9c55_1a8b_23b3_c705),
+        (What::Turns, 0, 0),
+        (What::Cancel, 0, 0xf317_100e_7359_77ec),
+        (What::Turns, 0, 0),
+        (What::Leap, 2, 0x3efb_e673_e0b3_f732),
+        (What::Settle, 0, 0),
+        (What::Cancel, 3, 0xcebe_301d_6303_0638),
+        (What::Act, 3, 0xcf43_6b49_6f60_74f3),
+        (What::Clients, 0, 0),
+        (What::Cancel, 2, 0xbc70_28e9_2e9f_54b2),
+        (What::Turns, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Server, 2, 0x71b0_958e_abaa_c53f),
+        (What::Cancel, 2, 0x9a9f_a52b_5025_452e),
+    ];
+    let struck = |topics: &[Topic]| Person {
+        is_struck: true,
+        ..exposed(topics)
+    };
+    let options = [
+        "server_reset_query_always = 1",
+        "; sends complete later, watermark 20000",
+    ];
+    replay(&Plan {
+        seed: 1_795_691_000_003_322,
+        workers: 3,
+        places: 3,
+        room: 600,
+        options: options.to_vec(),
+        ..plan(
+            vec![
+                struck(&[]),
+                struck(&[]),
+                struck(&[]),
+                struck(&[Topic::Ledger]),
+            ],
+            &ops,
+        )
+    });
+}
