@@ -91,15 +91,16 @@ fn wait_served(served: &[AtomicU64]) -> Result<()> {
 
 /// Restarts PostgreSQL under the load of all clients. Returns their errors, and Weir's log.
 fn errors_of_restarts(
-    more: (&'static str, &str),
+    more: &[(&'static str, &str)],
     restart: impl Fn(&mut Postgres) -> Result<()>,
 ) -> Result<(Errors, String)> {
     let mut postgres = Postgres::start(&Options::default())?;
     let config: Config = Config::to(postgres.port())
         .set("default_pool_size", &POOL.to_string())
         .set("server_login_retry", "1")
-        .set("min_time_between_holds", "0")
-        .set(more.0, more.1);
+        .set("min_time_between_holds", "0");
+    let set = |config: Config, (option, value): &(&'static str, &str)| config.set(option, value);
+    let config = more.iter().fold(config, set);
     let weir = Weir::start(&config)?;
     let served: Vec<_> = (0..CLIENTS).map(|_| AtomicU64::new(0)).collect();
     let (phase, errors) = (AtomicU64::new(0), Mutex::new(Errors::new()));
@@ -135,7 +136,7 @@ fn only_requests_under_way_fail_in_a_restart() -> Result<()> {
         ),
         (Postgres::restart_immediately, ["57P02", "08007"]),
     ] {
-        let (errors, log) = errors_of_restarts(("failover_hold", "60"), restart)?;
+        let (errors, log) = errors_of_restarts(&[("failover_hold", "60")], restart)?;
         let is_known = |error: &String| codes.iter().any(|code| error.contains(code));
         ensure!(errors.keys().all(is_known), "{errors:?}\n{log}");
         // Each server had one request at most.
@@ -147,9 +148,20 @@ fn only_requests_under_way_fail_in_a_restart() -> Result<()> {
 }
 
 #[test]
+fn no_read_fails_in_a_restart() -> Result<()> {
+    for restart in [Postgres::restart_fast, Postgres::restart_immediately] {
+        // With the catalogue, Weir knows what reads.
+        let (errors, log) = errors_of_restarts(&[("catalogue_refresh", "15")], restart)?;
+        ensure!(errors.is_empty(), "{errors:?}\n{log}");
+        ensure!(log.contains("clients wait for"), "{log}");
+    }
+    Ok(())
+}
+
+#[test]
 fn nobody_is_told_that_postgresql_is_starting_up() -> Result<()> {
     let restart = Postgres::restart_immediately;
-    let (errors, log) = errors_of_restarts(("failover_hold", "0"), restart)?;
+    let (errors, log) = errors_of_restarts(&[("failover_hold", "0")], restart)?;
     let waited = NOT_NOW.iter().any(|text| log.contains(text));
     ensure!(waited, "PostgreSQL was never seen starting up:\n{log}");
     ensure!(

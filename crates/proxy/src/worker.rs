@@ -15,6 +15,7 @@ use crate::global::Global;
 use crate::mailbox::{Inbox, Message};
 
 mod access;
+mod again;
 mod broken;
 mod cancel;
 mod changed;

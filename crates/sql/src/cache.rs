@@ -74,6 +74,11 @@ impl Judge {
         self.generation
     }
 
+    /// True if the catalogue was read from the database: what its functions and views do is known.
+    pub fn has_read_catalogue(&self) -> bool {
+        !self.functions.catalogue().stamp().is_empty()
+    }
+
     /// Number that differs if a verdict of [`Judge::access`] may differ: for verdicts that are kept elsewhere.
     #[inline]
     pub fn access_version(&self) -> u64 {

@@ -8,7 +8,7 @@ use weir_session::fault::Fault;
 use super::Worker;
 use super::ids::{ClientId, GroupId, LaneId, ServerId};
 use super::looking;
-use super::pooling::{has_timeouts, keeps_clients, rules};
+use super::pooling::{has_timeouts, keeps_clients, repeats, rules};
 use super::routing::Routing;
 use super::slots::{Group, Stage};
 use super::state;
@@ -142,6 +142,7 @@ impl Group {
         self.rules = rules(&pool, settings);
         self.finds_size = finds_size(&pool);
         self.keeps_clients = keeps_clients(&pool);
+        self.repeats = repeats(&pool);
         self.has_timeouts = has_timeouts(&pool);
         if state::needs_another_judge(&self.settings, &pool) {
             self.judge = state::judge(&pool);

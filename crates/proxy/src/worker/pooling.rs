@@ -76,6 +76,7 @@ impl<D: Driver> Worker<D> {
             reset_always: settled.settings.global.server_reset_query_always,
             finds_size: finds_size(&settings),
             keeps_clients: keeps_clients(&settings),
+            repeats: repeats(&settings),
             has_timeouts: has_timeouts(&settings),
             settings,
             counters: Default::default(),
@@ -641,6 +642,11 @@ pub(super) fn rules(pool: &PoolSettings, settings: &Settings) -> Rules {
 /// on its server.
 pub(super) fn keeps_clients(pool: &PoolSettings) -> bool {
     pool.keep_client && pool.pool_mode == PoolMode::Transaction
+}
+
+/// True if clients of a pool wait while their host restarts. In session pooling, nobody knows what a server has.
+pub(super) fn repeats(pool: &PoolSettings) -> bool {
+    !pool.failover_hold.is_zero() && pool.pool_mode != PoolMode::Session
 }
 
 pub(super) fn has_timeouts(pool: &PoolSettings) -> bool {

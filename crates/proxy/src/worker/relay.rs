@@ -314,7 +314,7 @@ impl<D: Driver> Worker<D> {
             return input.len();
         };
         group.keep_judge_fresh();
-        let offered = client.offer(server, &mut group.judge, input, fresh);
+        let offered = client.offer(server, (&mut group.judge, group.repeats), input, fresh);
         let input = offered.input;
         let mut buffer = std::mem::take(&mut self.to_server);
         self.answers.clear();
@@ -346,7 +346,7 @@ impl<D: Driver> Worker<D> {
         let taken = relay::requests(&mut link, input, &mut out, &mut self.answers);
         group.share_definitions(&mut server.session, self.now);
         if let Ok(taken) = &taken {
-            client.took(&offered, taken, &server.session);
+            client.took(&offered, taken, server);
             group.count_statements(taken.statements);
         }
         let bytes = out.finish();

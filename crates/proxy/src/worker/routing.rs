@@ -18,6 +18,7 @@ use weir_sql::Judge;
 use weir_watch::{HostView, Snapshot, State};
 
 use super::Worker;
+use super::again::NET_MAX;
 use super::ids::{ClientId, GroupId, LaneId, ServerId, Slots};
 use super::keeping::Kept;
 use super::slots::{Client, Group, Lane, Phase, Server};
@@ -49,9 +50,6 @@ use reading::{Fixed, Reading, unread};
 use route::Block;
 pub(super) use route::Route;
 use token::Foreign;
-
-/// Maximum length in bytes of a batch that is kept to run elsewhere.
-const NET_MAX: usize = 16 * 1024;
 
 /// Interval at which the router is asked again for a client in the waiting room, even without news of its hosts.
 const HOLD_AGAIN: Duration = Duration::from_secs(1);
@@ -339,6 +337,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let batch = std::mem::take(&mut server.kept_batch);
+        let connected_at = server.facts.connected_at;
         server.lease = None;
         if by_text
             && let Some((client, routing)) = self.tables.routed(id)
@@ -346,7 +345,7 @@ impl<D: Driver> Worker<D> {
         {
             routing.learnt.add(text, self.now);
         }
-        self.run_elsewhere(id, &batch);
+        self.run_elsewhere(id, &batch, connected_at);
         if let Some(server) = self.tables.servers.get_mut(server_id) {
             // The buffer serves the next batch.
             server.kept_batch = batch;
@@ -355,16 +354,19 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Lets a client's batch, of whose reply the client has got nothing, run on the primary.
-    pub(super) fn run_elsewhere(&mut self, id: ClientId, batch: &[u8]) {
+    /// Lets a client's batch, of whose reply the client has got nothing, run again: on the primary, if it knows several hosts.
+    /// Its server was connected at `connected_at`.
+    pub(super) fn run_elsewhere(&mut self, id: ClientId, batch: &[u8], connected_at: Moment) {
         let host = self.tables.host_of(id);
-        let Some((client, routing)) = self.tables.routed(id) else {
-            return;
-        };
-        if let Some(host) = host {
+        if let Some((client, routing)) = self.tables.routed(id)
+            && let Some(host) = host
+        {
             let text = relay::first_text(&Batch::scan(batch), &client.session);
             routing.counted.retried(host, text);
         }
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
+            return;
+        };
         client.lease = None;
         client.stalled = false;
         // The rest of the batch is still in the client's input.
@@ -373,11 +375,14 @@ impl<D: Driver> Worker<D> {
         let sent = batch.get(..sent).unwrap_or(batch);
         client.session.undo_batch(sent);
         client.input.splice(..0, sent.iter().copied());
-        if let Some(route) = &mut client.route {
-            route.repeat();
-            if route.is_in_block() {
-                client.session.reopen_block();
+        match &mut client.route {
+            Some(route) => {
+                route.repeat(self.now, connected_at);
+                if route.is_in_block() {
+                    client.session.reopen_block();
+                }
             }
+            None => (client.repeats.get_or_insert_default()).add(self.now, connected_at),
         }
         tracing::debug!("{client}: a batch of which nothing was answered runs again");
         self.send_elsewhere(id);
@@ -585,15 +590,6 @@ impl Tables {
             tracing::info!("{client}: {}; reads go to the primary", Why::Token);
         }
         Some(verdict)
-    }
-
-    /// True if a lost server, which was at work for this time, owes its client nothing but a batch that may run elsewhere.
-    pub(super) fn may_run_elsewhere(&self, id: ClientId, server: &Server, took: Duration) -> bool {
-        let client = self.clients.must_get(id);
-        let route = client.and_then(|client| client.route.as_ref());
-        server.session.is_over_net()
-            && !server.kept_batch.is_empty()
-            && route.is_some_and(|route| route.may_repeat(server.session.is_ending(), took))
     }
 }
 

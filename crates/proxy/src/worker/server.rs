@@ -529,8 +529,8 @@ impl<D: Driver> Worker<D> {
             }
         }
         let took = self.now.since(server.request_at);
-        let is_elsewhere = (server.lease)
-            .is_some_and(|client| self.tables.may_run_elsewhere(client, &server, took));
+        let runs_again =
+            (server.lease).is_some_and(|client| self.tables.may_run_again(client, &server, took));
         match (server.stage, server.lease) {
             (Stage::Testing(Test::Check(Waiter::Client(client))), _) => self.wait_again(client),
             (Stage::Testing(Test::Check(Waiter::Listener(listener))), _) => {
@@ -542,8 +542,8 @@ impl<D: Driver> Worker<D> {
             (_, Some(client)) if self.tables.is_asked_about(client) => {
                 self.inquiry_lost(client, reason);
             }
-            (_, Some(client)) if is_elsewhere => {
-                self.run_elsewhere(client, &server.kept_batch);
+            (_, Some(client)) if runs_again => {
+                self.run_elsewhere(client, &server.kept_batch, server.facts.connected_at);
             }
             // No error can be sent in the middle of a message.
             (_, Some(client)) if server.session.is_mid_message() => {

@@ -23,6 +23,7 @@ use weir_stats::{Counters, Endpoint};
 use weir_tls::session::CertificateDer;
 
 use super::access::{Directory, Learnt};
+use super::again::Repeats;
 use super::cancel::HeldCancel;
 use super::ids::{ClientId, GroupId, LaneId, ListenerId, ServerId, Waiter};
 use super::inquiry::Inquiry;
@@ -176,6 +177,8 @@ pub(super) struct Client {
     pub(super) pinned: Option<Box<Pinned>>,
     /// Listening state; most clients do not listen.
     pub(super) subscriber: Option<Box<Subscriber>>,
+    /// Repeats of the present request; none for nearly all.
+    pub(super) repeats: Option<Box<Repeats>>,
     /// Host of the client's transaction, if its database has several.
     pub(super) route: Option<Box<Route>>,
     /// Time of the client's timer, if armed.
@@ -206,6 +209,7 @@ impl Client {
             identity: Box::new(identity),
             pinned: None,
             subscriber: None,
+            repeats: None,
             route: None,
             timer: None,
         }
@@ -394,7 +398,7 @@ pub(super) struct Server {
     pub(super) end_point: Option<Vec<u8>>,
     /// Addresses of the host to try next if the login fails.
     pub(super) targets: Vec<Target>,
-    /// Batch in progress, if it may run on another host instead. The buffer is reused.
+    /// Batch in progress, if it may run on another server instead. The buffer is reused.
     pub(super) kept_batch: Vec<u8>,
     pub(super) timer: Option<Moment>,
 }
@@ -502,6 +506,8 @@ pub(super) struct Group {
     pub(super) finds_size: bool,
     /// True if clients may outlive their servers in a transaction (`keep_client`).
     pub(super) keeps_clients: bool,
+    /// True if a request that is lost with its server may run again without having been judged before.
+    pub(super) repeats: bool,
     /// True if any of the client timeouts is on.
     pub(super) has_timeouts: bool,
     /// True if the database is no longer configured.

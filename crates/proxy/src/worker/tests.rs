@@ -1,6 +1,7 @@
 //! Tests of whole workers in one thread, without sockets, and with a clock that only the tests move. Real session, pool
 //! and worker code runs between scripted clients and model servers.
 
+mod again;
 mod cancel;
 mod conversation;
 mod fairness;

@@ -10,28 +10,18 @@ use weir_session::client::Client as Session;
 use weir_session::relay::{self, Batch, Destination, End, Taken};
 use weir_session::server::Server as ServerSession;
 use weir_session::settings::Settings as Asked;
-use weir_sql::{Access, Judge};
+use weir_sql::Judge;
 use weir_watch::{Snapshot, TimelinePosition};
 
+use super::super::again::{NET_MAX, Repeats, has_done_nothing, is_one_batch, only_reads};
 use super::super::keeping::Kept;
 use super::super::slots::{Client, Server};
-use super::{NET_MAX, default_isolation, rules, trace};
+use super::{default_isolation, rules, trace};
 use crate::global::FreshnessWaiter;
 use crate::handover::Wrote;
 
 /// Time for which a replica with `WAIT FOR LSN` waits in a guard. The read runs on the primary afterwards.
 const GUARD_WAIT: Duration = Duration::from_millis(20);
-
-/// Number of times that a request is sent again because servers of the primary shut down. In the moment of a shutdown it may
-/// meet several of them.
-const REPEATS_MAX: u8 = 5;
-
-/// Likewise if servers of the primary are lost without a word. The request may be what crashes PostgreSQL.
-const CRASHES_MAX: u8 = 2;
-
-/// A request that has run for longer is not sent again if its server on the primary says that it shuts down: an administrator
-/// may have ended just this one.
-const REPEATED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Host of a client's transaction, and facts about its session that decide on the next one.
 pub(in super::super) struct Route {
@@ -47,10 +37,7 @@ pub(in super::super) struct Route {
     pub(super) needs_primary: bool,
     /// True if the texts of the session's requests decide on their hosts.
     pub(super) is_judged: bool,
-    /// Number of times that the request was sent again.
-    repeats: u8,
-    /// True if the request that waits for a host is sent again.
-    is_repeated: bool,
+    repeats: Repeats,
     /// True if a text of the client has named `synchronous_commit`: its commits may be acknowledged before their WAL is
     /// flushed.
     pub(super) may_commit_async: bool,
@@ -136,16 +123,25 @@ pub(in super::super) struct Offered<'i> {
 }
 
 impl Client {
-    /// Returns the part of the client's input that the server may get now. `fresh` is true for the first input of a lease.
+    /// Returns the part of the client's input that the server may get now. `fresh` is true for the first input of a lease,
+    /// and `repeats` if requests may run again.
     #[inline]
     pub(in super::super) fn offer<'i>(
         &mut self,
         server: &mut Server,
-        judge: &mut Judge,
+        (judge, repeats): (&mut Judge, bool),
         input: &'i [u8],
         fresh: bool,
     ) -> Offered<'i> {
         let Some(route) = &mut self.route else {
+            if fresh && repeats {
+                if self.repeats.as_mut().is_some_and(|repeats| repeats.begin()) {
+                    self.repeats = None;
+                }
+                server.keep_unread(input);
+            } else if !input.is_empty() {
+                server.give_up_net();
+            }
             return Offered {
                 input,
                 whole: input.len(),
@@ -195,15 +191,17 @@ impl Client {
         &mut self,
         offered: &Offered<'_>,
         taken: &Taken,
-        server: &ServerSession,
+        server: &mut Server,
     ) {
         // If a request of ours is repeated, the client's input still waits for it.
         self.stalled = taken.stalled || (self.stalled && offered.whole == 0);
         if let (Some(route), Some(portion)) = (&mut self.route, offered.portion) {
-            let is_quiet = server.is_quiet_and_synced();
+            let is_quiet = server.session.is_quiet_and_synced();
             route.passed(portion, taken.consumed, is_quiet);
             // The rest goes on when the replica has answered.
             self.stalled |= offered.input.len() < offered.whole;
+        } else if taken.consumed < offered.whole {
+            server.give_up_net();
         }
     }
 }
@@ -221,8 +219,7 @@ impl Route {
             since: None,
             needs_primary: false,
             is_judged: false,
-            repeats: 0,
-            is_repeated: false,
+            repeats: Repeats::default(),
             may_commit_async: false,
             knows_lsn: false,
             told_token: Token::None,
@@ -308,16 +305,16 @@ impl Route {
             false => {
                 let reads = only_reads(destination);
                 let may_repeat = reads && destination.is_complete;
-                let net = match may_repeat && has_done_nothing(destination) {
+                // What nobody has read is judged when it is lost.
+                let has_net = !self.is_judged || may_repeat && has_done_nothing(destination);
+                let net = match has_net {
                     true => Below::Wanted,
                     false => Below::Nothing,
                 };
                 Course::Primary { reads, net }
             }
         };
-        if !std::mem::take(&mut self.is_repeated) {
-            self.repeats = 0;
-        }
+        self.repeats.begin();
         (self.since, self.needs_primary, self.waiter) = (None, false, None);
         self.has_begun = false;
     }
@@ -438,7 +435,7 @@ impl Route {
         if !found.is_complete || !only_reads(&found) || !has_done_nothing(&found) {
             return false;
         }
-        (*net, self.repeats) = (Below::Wanted, 0);
+        (*net, self.repeats) = (Below::Wanted, Repeats::default());
         true
     }
 
@@ -499,21 +496,19 @@ impl Route {
     }
 
     /// Sends the batch over the net again: on the primary, if a replica had it.
-    pub(super) fn repeat(&mut self) {
+    pub(super) fn repeat(&mut self, now: Moment, connected_at: Moment) {
         self.needs_primary |= self.is_on_replica();
-        self.repeats = self.repeats.saturating_add(1);
-        self.is_repeated = true;
+        self.repeats.add(now, connected_at);
     }
 
-    /// True if a batch over the net may run again after the loss of its server, which the server has explained or not, and
-    /// which was at work on it for this time. On a primary, the request itself may be the reason: an administrator has ended
-    /// it, or it crashes PostgreSQL.
-    pub(super) fn may_repeat(&self, is_explained: bool, took: Duration) -> bool {
-        self.is_on_replica()
-            || match is_explained {
-                true => self.repeats < REPEATS_MAX && took < REPEATED_WITHIN,
-                false => self.repeats < CRASHES_MAX,
-            }
+    /// Returns how often the request was sent again.
+    pub(in super::super) fn repeats(&self) -> Repeats {
+        self.repeats
+    }
+
+    /// True if the batch over the net was judged before it was sent.
+    pub(in super::super) fn has_judged(&self) -> bool {
+        self.is_judged || self.is_on_replica()
     }
 
     /// Keeps the first batch of a transaction if it may run elsewhere, and puts the net below it.
@@ -539,26 +534,6 @@ impl Route {
             server.session.disarm_net();
         }
     }
-}
-
-/// True if an input is one batch as a whole.
-fn is_one_batch(input: &[u8]) -> bool {
-    let extent = Batch::scan(input).extent();
-    extent.end != End::Open && extent.len == input.len()
-}
-
-/// True if a batch can run again after the loss of its server: it reads, or only begins a block.
-fn has_done_nothing(found: &Destination) -> bool {
-    found.is_plain || found.block.is_some() || matches!(*found.access, Access::Begin(_))
-}
-
-/// True if nothing of a batch writes: queries, the ends of a block's, and what belongs to the session.
-fn only_reads(found: &Destination) -> bool {
-    let access = match &found.block {
-        Some(block) => &block.rest,
-        None => &found.access,
-    };
-    !matches!(**access, Access::Primary(_))
 }
 
 /// True if a client's next input begins a batch, and its server has answered everything before.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use weir_watch::State;
 
 use super::super::Worker;
+use super::super::again::may_run_again;
 use super::super::ids::{ClientId, GroupId, LaneId, ServerId};
 use super::super::slots::Server;
 use super::super::tables::Tables;
@@ -26,7 +27,7 @@ impl<D: Driver> Worker<D> {
 
 impl Tables {
     /// Returns the servers of hosts that are down, as far as their clients may go elsewhere.
-    fn servers_of_silent_hosts(&self, group_id: GroupId) -> Vec<ServerId> {
+    fn servers_of_silent_hosts(&mut self, group_id: GroupId) -> Vec<ServerId> {
         let Some(group) = self.groups.must_get(group_id) else {
             return Vec::new();
         };
@@ -47,14 +48,22 @@ impl Tables {
         if down.is_empty() {
             return Vec::new();
         }
-        let servers = self.servers.iter().filter(|(_, server)| {
+        let mut found = Vec::new();
+        for (id, server) in &self.servers {
             let client = server.lease.filter(|_| down.contains(&server.lane));
-            client.is_some_and(|client| {
-                self.may_run_elsewhere(client, server, Duration::ZERO)
-                    || self.is_superseded(client, server)
-            })
-        });
-        servers.map(|(id, _)| id).collect()
+            let Some((client_id, client)) =
+                client.and_then(|id| Some((id, self.clients.must_get(id)?)))
+            else {
+                continue;
+            };
+            let group = self.groups.must_get_mut(group_id);
+            let is_free =
+                group.is_some_and(|group| may_run_again(client, server, group, Duration::ZERO));
+            if is_free || self.is_superseded(client_id, server) {
+                found.push(id);
+            }
+        }
+        found
     }
 
     /// True if a server was its client's primary, and another host takes writes on a higher timeline.

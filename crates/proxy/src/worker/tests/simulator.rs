@@ -67,6 +67,7 @@ impl Simulation {
         let mut world = World::with_room(plan.workers, &lines, plan.room);
         world.cancels_at_once = false;
         world.sending = plan.sending();
+        world.has_catalogue = plan.has_catalogue();
         if plan.is_protected() {
             world.protect(Protecting::new(plan.seed, &lines));
         }

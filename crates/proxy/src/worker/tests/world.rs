@@ -8,6 +8,7 @@ use crossbeam_channel::Receiver;
 use weir_access::Hba;
 use weir_auth::userlist::UserList;
 use weir_pool::Moment;
+use weir_sql::Catalogue;
 use weir_stats::{Endpoint, Snapshot};
 use weir_testkit::backend::Database;
 use weir_testkit::cluster::{Cluster, Site};
@@ -162,6 +163,8 @@ pub(super) struct World {
     pub(super) cluster: Option<Cluster>,
     /// Answers of servers to queries about users.
     pub(super) catalog: Arc<Mutex<Catalog>>,
+    /// True if workers read the catalogue of their databases, which have no objects of their own.
+    pub(super) has_catalogue: bool,
     /// Rings when the waker of the mailboxes is used, such as when a helper has sent a message.
     wakeups: Receiver<()>,
     /// Previous process; its workers stand behind ours.
@@ -288,6 +291,7 @@ impl World {
             database: None,
             cluster: None,
             catalog: Arc::default(),
+            has_catalogue: false,
             wakeups,
             predecessor: None,
             room,
@@ -392,6 +396,21 @@ impl World {
         let greeting = self.callers[index].heard();
         assert!(greeting.ends_with("Z(I)"), "{greeting}");
         index
+    }
+
+    /// Lets all groups that exist know a catalogue without a function or view of the database's own.
+    pub(super) fn know_catalogue(&self) {
+        let groups = self
+            .workers
+            .iter()
+            .flat_map(|worker| worker.tables.groups.iter());
+        for (_, group) in groups {
+            let state = &group.global.database_state;
+            if state.generation() == 0 {
+                let empty = Catalogue::load([[&b"H"[..], b"1", b"", b"", b""]]);
+                state.learn(empty.ok(), self.now(), Duration::from_secs(1 << 30));
+            }
+        }
     }
 
     /// Sends bytes, lets everything happen, and returns an outline of the answers.
@@ -505,6 +524,9 @@ impl World {
         worker.driver.chunk = self.chunk;
         worker.turn().unwrap();
         let moved = due || has_mail || worker.driver.moves() != before;
+        if self.has_catalogue {
+            self.know_catalogue();
+        }
         for (owner, peer) in self.workers[number].driver.take_dialled() {
             self.answer(number, owner, peer);
         }

@@ -34,6 +34,10 @@ const LATERS: [&str; 3] = [
     "; sends complete later, watermark 300",
     "; sends complete later, watermark 20000",
 ];
+/// Option of a plan: a comment in the configuration.
+const CATALOGUE: &str = "; workers know the catalogue";
+/// Separates the dice of catalogues from those of the plan.
+const CATALOGUES: u64 = 0x6361_7461_6c6f_6775;
 /// Separates the dice of typists from those of the plan.
 const TYPISTS: u64 = 0x7479_7069_7374_7321;
 /// Option with room on a server for all statements that the clients of a plan prepare; without it, there is too little.
@@ -213,7 +217,21 @@ impl Plan {
         plan.add_protection();
         plan.add_typists();
         plan.add_sends();
+        plan.add_catalogue();
         plan
+    }
+
+    /// Lets workers know the catalogue in half of the plans, so that reads run again. Uses dice of its own, like upgrades.
+    fn add_catalogue(&mut self) {
+        let dice = &mut Dice::new(self.seed ^ CATALOGUES);
+        if dice.below(2) == 0 {
+            self.options.push(CATALOGUE);
+        }
+    }
+
+    /// True if workers know the catalogue.
+    pub(super) fn has_catalogue(&self) -> bool {
+        self.options.contains(&CATALOGUE)
     }
 
     /// Makes sends complete later in two plans of three. Uses dice of its own, like upgrades.

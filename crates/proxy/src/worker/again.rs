@@ -1,0 +1,239 @@
+//! Requests that run again because their server was lost before it answered.
+//!
+//! The first batch of a lease is kept until a byte of its reply goes to the client. If texts decide on hosts, the router has
+//! judged the batch before it was sent. Elsewhere nobody has read it: it is judged when the server is lost, and at no other
+//! time. A batch runs again if it reads, or only begins a block: whatever has become of it, doing it again changes nothing.
+
+use std::time::Duration;
+
+use weir_pool::Moment;
+use weir_session::relay::{self, Batch, Destination, End};
+use weir_sql::Access;
+use weir_wire::frame::{Side, header};
+use weir_wire::frontend::{Parse, tag};
+
+use super::ids::ClientId;
+use super::keeping::Kept;
+use super::slots::{Client, Group, Server};
+use super::tables::Tables;
+
+/// Maximum length in bytes of a batch that is kept to run again.
+pub(super) const NET_MAX: usize = 16 * 1024;
+
+/// Number of shutdowns of the primary for which a request is sent again.
+const REPEATS_MAX: u8 = 5;
+
+/// Likewise of ends without a word. The request may be what crashes PostgreSQL.
+const CRASHES_MAX: u8 = 2;
+
+/// A request that has run for longer is not sent again if its server on the primary says that it shuts down: an administrator
+/// may have ended just this one.
+const REPEATED_WITHIN: Duration = Duration::from_secs(1);
+
+/// Number of times that a client's present request was sent again.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Repeats {
+    count: u8,
+    /// True if the request that waits for a server is sent again.
+    is_waiting: bool,
+    /// Time of the last loss that counts. Servers that were there before are lost by the same event.
+    counted_at: Moment,
+}
+
+impl Repeats {
+    /// Begins the next request, unless it is the same one. True if it is the next one.
+    pub(super) fn begin(&mut self) -> bool {
+        let is_next = !std::mem::take(&mut self.is_waiting);
+        if is_next {
+            *self = Self::default();
+        }
+        is_next
+    }
+
+    /// Sends the request again, which a server has lost now that was connected at `connected_at`.
+    pub(super) fn add(&mut self, now: Moment, connected_at: Moment) {
+        if self.counts(connected_at) {
+            self.count = self.count.saturating_add(1);
+            self.counted_at = now;
+        }
+        self.is_waiting = true;
+    }
+
+    fn counts(self, connected_at: Moment) -> bool {
+        self.count == 0 || connected_at >= self.counted_at
+    }
+
+    /// True if a request may run again after the loss of a server that is no replica, which the server has explained or not,
+    /// and which was at work on it for this time. The request itself may be the reason: an administrator has ended it, or it
+    /// crashes PostgreSQL.
+    pub(super) fn may_go_on(
+        self,
+        is_explained: bool,
+        took: Duration,
+        connected_at: Moment,
+    ) -> bool {
+        let max = if is_explained {
+            REPEATS_MAX
+        } else {
+            CRASHES_MAX
+        };
+        let is_recent = !is_explained || took < REPEATED_WITHIN;
+        is_recent && (self.count < max || !self.counts(connected_at))
+    }
+}
+
+impl Server {
+    /// Keeps the first input of a lease, in case that it is to run again. Nobody reads it now.
+    #[inline]
+    pub(super) fn keep_unread(&mut self, input: &[u8]) {
+        self.kept_batch.clear();
+        if input.len() <= NET_MAX && self.kept == Kept::No {
+            self.kept_batch.extend_from_slice(input);
+            self.session.arm_net();
+        } else {
+            self.session.disarm_net();
+        }
+    }
+
+    /// Forgets the first input, because the server has not got all of it, or gets more.
+    #[inline]
+    pub(super) fn give_up_net(&mut self) {
+        if self.session.is_over_net() {
+            self.session.disarm_net();
+        }
+    }
+}
+
+impl Tables {
+    /// True if a lost server, which was at work for this time, owes its client nothing but a batch that may run again.
+    pub(super) fn may_run_again(&mut self, id: ClientId, server: &Server, took: Duration) -> bool {
+        let Some(client) = self.clients.must_get(id) else {
+            return false;
+        };
+        let group = self.groups.must_get_mut(client.group);
+        group.is_some_and(|group| may_run_again(client, server, group, took))
+    }
+}
+
+/// See [`Tables::may_run_again`].
+pub(super) fn may_run_again(
+    client: &Client,
+    server: &Server,
+    group: &mut Group,
+    took: Duration,
+) -> bool {
+    if !server.session.is_over_net() || server.kept_batch.is_empty() {
+        return false;
+    }
+    let is_explained = server.session.is_ending();
+    let may_go_on =
+        |repeats: Repeats| repeats.may_go_on(is_explained, took, server.facts.connected_at);
+    match &client.route {
+        Some(route) => {
+            (route.is_on_replica() || may_go_on(route.repeats()))
+                && (route.has_judged() || is_harmless(client, group, &server.kept_batch))
+        }
+        None => {
+            may_go_on(client.repeats.as_deref().copied().unwrap_or_default())
+                && is_harmless(client, group, &server.kept_batch)
+        }
+    }
+}
+
+/// True if an input that nobody has read before is one batch, and does nothing that doing it twice would show.
+#[cold]
+fn is_harmless(client: &Client, group: &mut Group, input: &[u8]) -> bool {
+    group.keep_judge_fresh();
+    // Without a catalogue, nobody knows what the views and functions of the database do.
+    if !group.repeats
+        || !group.judge.has_read_catalogue()
+        || !is_one_batch(input)
+        || redefines(input)
+    {
+        return false;
+    }
+    let found = relay::destination(&Batch::scan(input), &client.session, &mut group.judge);
+    found.is_complete && only_reads(&found) && has_done_nothing(&found)
+}
+
+/// True if an input is one batch as a whole.
+pub(super) fn is_one_batch(input: &[u8]) -> bool {
+    let extent = Batch::scan(input).extent();
+    extent.end != End::Open && extent.len == input.len()
+}
+
+/// True if a batch that was sent uses names which it has, or may have, defined anew behind their use: what the client means
+/// by them now is not what the server was asked for.
+fn redefines(mut batch: &[u8]) -> bool {
+    let mut is_used = false;
+    while let Ok(Some(header)) = header(batch, Side::Frontend) {
+        let body = batch.get(weir_wire::frame::HEADER_LEN..header.total_len());
+        let body = body.unwrap_or_default();
+        match header.tag {
+            tag::CLOSE => return true,
+            tag::PARSE => {
+                let is_named = Parse::parse(body).map_or(true, |parse| !parse.name.is_empty());
+                if is_named || is_used {
+                    return true;
+                }
+            }
+            tag::BIND | tag::DESCRIBE => is_used = true,
+            _ => {}
+        }
+        batch = batch.get(header.total_len()..).unwrap_or_default();
+    }
+    false
+}
+
+/// True if a batch can run again after the loss of its server: it reads, or only begins a block.
+pub(super) fn has_done_nothing(found: &Destination) -> bool {
+    found.is_plain || found.block.is_some() || matches!(*found.access, Access::Begin(_))
+}
+
+/// True if nothing of a batch writes: queries, the ends of a block's, and what belongs to the session.
+pub(super) fn only_reads(found: &Destination) -> bool {
+    let access = match &found.block {
+        Some(block) => &block.rest,
+        None => &found.access,
+    };
+    !matches!(**access, Access::Primary(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn servers_that_are_lost_by_one_event_count_once() {
+        let mut repeats = Repeats::default();
+        for lost_at in 10..20 {
+            assert!(repeats.may_go_on(false, SHORT, Moment(5)));
+            repeats.add(Moment(lost_at), Moment(5));
+        }
+        // One more event, then the last.
+        assert!(repeats.may_go_on(false, SHORT, Moment(30)));
+        repeats.add(Moment(31), Moment(30));
+        assert!(!repeats.may_go_on(false, SHORT, Moment(40)));
+        assert!(repeats.may_go_on(true, SHORT, Moment(40)));
+    }
+
+    #[test]
+    fn the_next_request_begins_anew() {
+        let mut repeats = Repeats::default();
+        repeats.add(Moment(10), Moment(5));
+        repeats.add(Moment(30), Moment(20));
+        assert!(!repeats.begin(), "the same request");
+        assert!(!repeats.may_go_on(false, SHORT, Moment(40)));
+        assert!(repeats.begin());
+        assert!(repeats.may_go_on(false, SHORT, Moment(40)));
+    }
+
+    #[test]
+    fn a_request_that_ran_for_long_is_not_repeated_if_its_server_was_ended() {
+        let repeats = Repeats::default();
+        assert!(!repeats.may_go_on(true, REPEATED_WITHIN, Moment(5)));
+        assert!(repeats.may_go_on(false, REPEATED_WITHIN, Moment(5)));
+    }
+}

@@ -1,0 +1,208 @@
+//! Requests that run again after the loss of their only host's server.
+
+use std::time::Duration;
+
+use weir_testkit::backend::Database;
+use weir_testkit::say::say;
+
+use super::world::{Host, World};
+use crate::driver::memory::End;
+
+const HOWS: [End; 2] = [End::Orderly, End::Reset];
+const SEEN: &str = "T D(y) C(SELECT 1) Z(I)";
+
+/// Makes a world of one worker with a client that has had a server, and a catalogue.
+fn begun(lines: &str) -> (World, usize) {
+    let lines = format!("query_wait_notify = 0\ndefault_pool_size = 2\n{lines}");
+    let mut world = World::new(1, &lines);
+    world.database = Some(Database::default());
+    let client = world.login();
+    world.know_catalogue();
+    assert_eq!(world.ask(client, &read()), SEEN);
+    (world, client)
+}
+
+fn read() -> Vec<u8> {
+    say().query("SELECT 'y'").into_bytes()
+}
+
+/// Lets a client send these bytes, and its server do their work and end before any answer. Returns what the client got.
+fn lost(world: &mut World, client: usize, said: &[u8], (last_word, how): (bool, End)) -> String {
+    world.callers[client].say(said);
+    world.callers[client].serve();
+    world.turn(0);
+    let alive = world.servers.iter().rposition(|server| server.is_alive());
+    let server = &mut world.servers[alive.expect("a server")];
+    server.hear();
+    while server.work() {}
+    server.discard_unsent();
+    server.die(last_word, how);
+    world.settle();
+    world.callers[client].heard()
+}
+
+#[test]
+fn a_read_whose_server_is_lost_before_it_answers_runs_again() {
+    let extended = say().parse("", "SELECT 'y'").run("").sync().into_bytes();
+    for how in HOWS {
+        for last_word in [false, true] {
+            for said in [read(), extended.clone()] {
+                let (mut world, client) = begun("");
+                let answer = world.ask(client, &said);
+                let heard = lost(&mut world, client, &said, (last_word, how));
+                assert_eq!(heard, answer, "{how:?} {last_word}");
+                assert_eq!(world.ask(client, &read()), SEEN);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_begin_whose_server_is_lost_runs_again() {
+    for text in ["BEGIN", "START TRANSACTION READ ONLY"] {
+        let (mut world, client) = begun("");
+        let heard = lost(&mut world, client, &say().query(text), (true, End::Orderly));
+        assert!(heard.ends_with("Z(T)"), "{text}: {heard}");
+        assert!(world.ask(client, &say().query("COMMIT")).ends_with("Z(I)"));
+    }
+}
+
+#[test]
+fn what_may_have_done_something_is_lost_with_its_server() {
+    for text in [
+        "SELECT nextval('public.seq_1')",
+        "SELECT f()",
+        "INSERT INTO t VALUES (1)",
+        "SELECT 'y' FOR UPDATE",
+        "SELECT 'y'; INSERT INTO t VALUES (1)",
+        "SET app.x = 'y'",
+    ] {
+        let (mut world, client) = begun("");
+        let heard = lost(&mut world, client, &say().query(text), (true, End::Orderly));
+        assert_eq!(
+            heard,
+            "E(FATAL 57P01 terminating connection due to administrator command)"
+        );
+        assert!(world.callers[client].is_closed(), "{text}");
+    }
+}
+
+#[test]
+fn what_nobody_can_judge_is_lost_with_its_server() {
+    let mut without_catalogue = World::new(1, "query_wait_notify = 0");
+    without_catalogue.database = Some(Database::default());
+    let client = without_catalogue.login();
+    let without_catalogue = (without_catalogue, client);
+    let (off, in_session) = (begun("failover_hold = 0"), begun("pool_mode = session"));
+    for (mut world, client) in [without_catalogue, off, in_session] {
+        let heard = lost(&mut world, client, &read(), (false, End::Reset));
+        assert!(heard.contains("FATAL 0800"), "{heard}");
+    }
+}
+
+#[test]
+fn a_batch_that_defines_its_names_anew_is_lost_with_its_server() {
+    // The statement `s` writes when it is used, and reads afterwards.
+    let write = say()
+        .parse("s", "INSERT INTO t VALUES (1)")
+        .sync()
+        .into_bytes();
+    let anew = say()
+        .run("s")
+        .close_statement("s")
+        .parse("s", "SELECT 'y'")
+        .sync();
+    let unnamed = say()
+        .parse("", "INSERT INTO t VALUES (1)")
+        .sync()
+        .into_bytes();
+    let unnamed_anew = say().run("").parse("", "SELECT 'y'").sync();
+    for (before, said) in [(write, anew), (unnamed, unnamed_anew)] {
+        let (mut world, client) = begun("");
+        world.ask(client, &before);
+        let heard = lost(&mut world, client, &said, (false, End::Reset));
+        assert!(heard.contains("FATAL 08007"), "{heard}");
+    }
+}
+
+#[test]
+fn a_read_with_more_behind_it_is_lost_with_its_server() {
+    let two = [read(), read()].concat();
+    let (mut world, client) = begun("");
+    let heard = lost(&mut world, client, &two, (false, End::Reset));
+    assert!(heard.contains("FATAL 08007"), "{heard}");
+
+    // The second one arrives later.
+    let (mut world, client) = begun("");
+    world.callers[client].say(&read());
+    world.callers[client].serve();
+    world.turn(0);
+    let heard = lost(&mut world, client, &read(), (false, End::Reset));
+    assert!(heard.contains("FATAL 08007"), "{heard}");
+}
+
+#[test]
+fn a_read_waits_for_the_restart_and_runs_then() {
+    let (mut world, client) = begun("server_login_retry = 1");
+    world.host = Host::Refuses;
+    assert_eq!(lost(&mut world, client, &read(), (true, End::Orderly)), "");
+    world.advance(Duration::from_secs(2));
+    assert_eq!(world.callers[client].heard(), "");
+    world.host = Host::Accepts;
+    world.advance(Duration::from_secs(2));
+    assert_eq!(world.callers[client].heard(), SEEN);
+}
+
+#[test]
+fn a_read_that_crashes_its_server_runs_three_times_and_no_more() {
+    let (mut world, client) = begun("");
+    world.callers[client].say(&read());
+    let mut runs = 0;
+    // Each server that has got the request ends, before it answers.
+    while !world.callers[client].is_closed() {
+        world.callers[client].serve();
+        world.turn(0);
+        for server in &mut world.servers {
+            server.hear();
+            let asked = server.asked.len();
+            server.begin();
+            if server.asked.len() > asked {
+                runs += 1;
+                server.die(false, End::Reset);
+            } else {
+                server.serve();
+            }
+        }
+    }
+    assert_eq!(runs, 3);
+}
+
+#[test]
+fn a_read_that_an_administrator_may_have_ended_is_not_run_again() {
+    let (mut world, client) = begun("");
+    world.callers[client].say(&read());
+    world.callers[client].serve();
+    world.turn(0);
+    world.pass(Duration::from_secs(1));
+    world.servers[0].die(true, End::Orderly);
+    world.settle();
+    let heard = world.callers[client].heard();
+    assert_eq!(
+        heard,
+        "E(FATAL 57P01 terminating connection due to administrator command)"
+    );
+}
+
+#[test]
+fn the_settings_of_a_client_are_there_when_its_read_runs_again() {
+    let (mut world, client) = begun("default_pool_size = 1");
+    world.ask(client, &say().query("SET TimeZone = 'CET'"));
+    let other = world.login();
+    world.ask(other, &read());
+    for last_word in [false, true] {
+        let heard = lost(&mut world, client, &read(), (last_word, End::Reset));
+        assert_eq!(heard, SEEN);
+        let zone = world.ask(client, &say().query("SHOW TimeZone"));
+        assert!(zone.contains("D(CET)"), "{zone}");
+    }
+}
