@@ -120,9 +120,10 @@ impl Actor {
     }
 
     /// Notes that a server ran a statement of this client. Returns the state that its twin had at that point.
-    pub(super) fn saw(&mut self, sight: &Sight) -> Option<Vec<String>> {
+    /// One that only reads may have run before, on a server that was lost.
+    pub(super) fn saw(&mut self, sight: &Sight, is_read: bool) -> Option<Vec<String>> {
         if self.person.is_exposed {
-            return self.saw_exposed(sight);
+            return self.saw_exposed(sight, is_read);
         }
         let states = self.sights.get_mut(&sight.statement);
         states.and_then(VecDeque::pop_front)

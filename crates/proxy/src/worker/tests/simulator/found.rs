@@ -600,3 +600,32 @@ fn a_cancel_is_over_before_the_next_request_of_its_client() {
         )
     });
 }
+
+/// A read ran again after the loss of its server, as it may.
+#[test]
+fn a_read_may_run_again_when_its_server_is_lost() {
+    let ops = [
+        (What::Act, 1, 0x8e46_5d1e_b785_dbd4),
+        (What::Settle, 0, 0),
+        (What::Act, 1, 0x4b8c_984e_44a1_5ea4),
+        (What::Clients, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Servers, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Servers, 0, 0),
+        (What::Fault, 1, 0x5104_a149_9dbb_7068),
+    ];
+    let struck = Person {
+        is_struck: true,
+        ..exposed(&[])
+    };
+    let options = ["server_check_delay = 0", "; workers know the catalogue"];
+    replay(&Plan {
+        seed: 1_795_693_000_003_895,
+        room: 1_048_576,
+        places: 1,
+        workers: 1,
+        options: options.to_vec(),
+        ..plan(vec![struck.clone(), struck], &ops)
+    });
+}

@@ -24,6 +24,8 @@ pub(super) struct Pending {
     before: Vec<String>,
     /// Number of its statements that a server ran.
     ran: usize,
+    /// True if they only read: they may have run before, on a server that was lost.
+    is_read: bool,
     /// True if a cancel was in flight at some time since the request was sent.
     tainted: bool,
 }
@@ -54,6 +56,7 @@ impl Actor {
             bytes: bytes.to_vec(),
             before: self.twin.visible_state(),
             ran: 0,
+            is_read: false,
             tainted: self.is_cancelling(world),
         });
         world.callers[caller].say(bytes);
@@ -90,10 +93,11 @@ impl Actor {
     }
 
     /// Notes that a server ran a statement of the request in flight. Returns the state that the twin had.
-    pub(super) fn saw_exposed(&mut self, sight: &Sight) -> Option<Vec<String>> {
+    pub(super) fn saw_exposed(&mut self, sight: &Sight, is_read: bool) -> Option<Vec<String>> {
         let pending = self.pending.as_mut();
         let pending = pending.unwrap_or_else(|| panic!("I-05: {sight:?} after its answer"));
-        pending.ran += 1;
+        pending.ran += usize::from(pending.ran == 0 || !is_read);
+        pending.is_read = is_read;
         Some(pending.before.clone())
     }
 
@@ -157,7 +161,7 @@ impl Actor {
         self.is_unsettled = imposed && self.uncertain;
         let runs = self.twin.take_sights().len();
         // A statement that ran and was undone had no effect.
-        let right = pending.ran == runs || (imposed && pending.ran <= runs);
+        let right = pending.ran == runs || imposed && (pending.ran <= runs || pending.is_read);
         assert!(right, "I-05: ran {}: {}", pending.ran, self.story(body));
     }
 
