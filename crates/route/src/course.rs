@@ -128,8 +128,8 @@ fn read_write(rules: &Rules, ask: &Ask<'_>) -> Course {
             among: Among::Replicas,
             why,
             otherwise: rules.fallback,
-            // A block that is refused has only read, and begins anew on the primary.
-            has_net: ask.access.is_read() || why == Why::UntilWrite,
+            // A block that is refused has only read, or only begun, and begins anew on the primary.
+            has_net: matches!(ask.access, Access::Begin(_) | Access::Read { .. }),
         }),
     }
 }

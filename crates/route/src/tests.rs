@@ -266,8 +266,9 @@ proptest! {
     fn only_proved_reads_of_the_split_have_a_net(question in any_question()) {
         if let Verdict::Go { has_net: true, why, .. } = question.verdict() {
             prop_assert!(replica(&question).is_some());
-            // A block that only reads begins anew.
-            prop_assert!(question.access.is_read() || why == Why::UntilWrite);
+            // A block that has only read, or only begun, begins anew.
+            let begins = matches!(why, Why::ReadOnly | Why::UntilWrite);
+            prop_assert!(question.access.is_read() || begins);
             prop_assert_eq!(question.rules.target, Target::ReadWrite);
             prop_assert_eq!(question.session.role, Wanted::Auto);
         }

@@ -224,7 +224,7 @@ fn split_auto_sends_proved_reads_to_replicas() {
             (READ, by_split(Why::Reads, true)),
             (READ_CATALOGUE, by_split(Why::Reads, true)),
             (BEGIN, Course::Primary(Why::Begin)),
-            (BEGIN_READ_ONLY, by_split(Why::ReadOnly, false)),
+            (BEGIN_READ_ONLY, by_split(Why::ReadOnly, true)),
             (BEGIN_READ_WRITE, Course::Primary(Why::Begin)),
             (BEGIN_SERIALIZABLE, Course::Primary(Why::Serializable)),
             (WRITE, Course::Primary(Why::Access)),
@@ -239,7 +239,7 @@ fn a_bare_begin_follows_the_policy_and_the_sessions_default() {
         &rules,
         &read_only(),
         &[
-            (BEGIN, by_split(Why::ReadOnly, false)),
+            (BEGIN, by_split(Why::ReadOnly, true)),
             (BEGIN_READ_WRITE, Course::Primary(Why::Begin)),
             (WRITE, Course::Primary(Why::Access)),
         ],
@@ -271,7 +271,7 @@ fn split_hint_waits_for_a_word() {
         &[
             (READ, Course::Primary(Why::NoHint)),
             (BEGIN, Course::Primary(Why::Begin)),
-            (BEGIN_READ_ONLY, by_split(Why::ReadOnly, false)),
+            (BEGIN_READ_ONLY, by_split(Why::ReadOnly, true)),
             (BEGIN_READ_WRITE, Course::Primary(Why::Begin)),
             (WRITE, Course::Primary(Why::Access)),
         ],
@@ -281,7 +281,7 @@ fn split_hint_waits_for_a_word() {
         &read_only(),
         &[
             (READ, by_split(Why::ReadOnly, true)),
-            (BEGIN, by_split(Why::ReadOnly, false)),
+            (BEGIN, by_split(Why::ReadOnly, true)),
             (WRITE, Course::Primary(Why::Access)),
         ],
     );

@@ -150,7 +150,7 @@ fn the_primary_shows_every_position_of_its_timeline() {
 }
 
 #[test]
-fn reads_go_to_replicas_with_a_net_and_blocks_without() {
+fn reads_and_blocks_of_the_split_go_to_replicas_with_a_net() {
     let mut question = auto();
     assert_eq!(hosts_of(&mut question), [2, 3]);
     let has_net = |question: &Question| match question.verdict() {
@@ -159,7 +159,7 @@ fn reads_go_to_replicas_with_a_net_and_blocks_without() {
     };
     assert!(has_net(&question));
     question.access = BEGIN_READ_ONLY;
-    assert!(question.is_on_replica() && !has_net(&question));
+    assert!(question.is_on_replica() && has_net(&question));
     question.access = READ;
     question.session.role = Wanted::Replica;
     assert!(question.is_on_replica() && !has_net(&question));

@@ -297,9 +297,7 @@ impl Route {
         self.course = match is_replica {
             true => Course::Replica {
                 left: Left::Bytes(0),
-                has_net: has_net
-                    && destination.is_complete
-                    && (destination.is_plain || block == Block::Begins),
+                has_net: has_net && destination.is_complete && has_done_nothing(destination),
                 block,
             },
             false => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_testkit::backend::Database;
 use weir_testkit::say::say;
 
-use super::world::{Host, World};
+use super::world::{Host, TwoHosts, World};
 use crate::driver::memory::End;
 
 const HOWS: [End; 2] = [End::Orderly, End::Reset];
@@ -205,4 +205,58 @@ fn the_settings_of_a_client_are_there_when_its_read_runs_again() {
         let zone = world.ask(client, &say().query("SHOW TimeZone"));
         assert!(zone.contains("D(CET)"), "{zone}");
     }
+}
+
+/// Lets the host of a client's request be lost before any answer. Returns the client's next words.
+fn lost_at(hosts: &mut TwoHosts, client: usize, said: &[u8], host: usize) -> String {
+    let world = &mut hosts.world;
+    world.callers[client].say(said);
+    world.callers[client].serve();
+    world.turn(0);
+    let at_host = world.servers.iter_mut().filter(|server| {
+        let site = server.site.as_ref();
+        server.is_alive() && site.is_some_and(|site| site.host() == host)
+    });
+    for server in at_host {
+        server.die(true, End::Orderly);
+    }
+    world.settle();
+    world.callers[client].heard()
+}
+
+#[test]
+fn a_read_runs_again_without_a_split() {
+    let mut hosts = TwoHosts::split("off");
+    let client = hosts.world.login();
+    hosts.world.know_catalogue();
+    assert_eq!(hosts.world.ask(client, &read()), SEEN);
+    assert_eq!(lost_at(&mut hosts, client, &read(), 0), SEEN);
+    let write = say().query("SELECT nextval('public.seq_1')");
+    assert!(lost_at(&mut hosts, client, &write, 0).contains("FATAL 57P01"));
+}
+
+#[test]
+fn a_read_only_block_that_is_lost_with_its_replica_begins_again() {
+    let begin = say().query("BEGIN READ ONLY");
+    let mut hosts = TwoHosts::new();
+    let client = hosts.world.login();
+    assert!(hosts.world.ask(client, &begin).ends_with("Z(T)"));
+    assert!(
+        hosts
+            .world
+            .ask(client, &say().query("COMMIT"))
+            .ends_with("Z(I)")
+    );
+    let heard = lost_at(&mut hosts, client, &begin, 1);
+    assert!(
+        heard.ends_with("C(START TRANSACTION) Z(T)") || heard.ends_with("C(BEGIN) Z(T)"),
+        "{heard}"
+    );
+    assert!(hosts.world.ask(client, &read()).contains("D(y)"));
+    assert!(
+        hosts
+            .world
+            .ask(client, &say().query("COMMIT"))
+            .ends_with("Z(I)")
+    );
 }

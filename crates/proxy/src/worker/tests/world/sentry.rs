@@ -55,9 +55,16 @@ pub(in super::super) struct TwoHosts {
 
 impl TwoHosts {
     pub(in super::super) fn new() -> Self {
-        let lines = "session_state = track\nquery_wait_notify = 0\n[databases]\n\
-                     shop = host=10.0.0.1 replicas=10.0.0.2 watch_user=ann read_write_split=auto\n; no others";
-        let mut world = World::new(1, lines);
+        Self::split("auto")
+    }
+
+    /// Makes such a world with this value of `read_write_split`.
+    pub(in super::super) fn split(split: &str) -> Self {
+        let lines = format!(
+            "session_state = track\nquery_wait_notify = 0\n[databases]\n\
+             shop = host=10.0.0.1 replicas=10.0.0.2 watch_user=ann read_write_split={split}\n; no others"
+        );
+        let mut world = World::new(1, &lines);
         let cluster = Cluster::new(2);
         world.database = Some(Database::default());
         world.cluster = Some(cluster.clone());
