@@ -179,13 +179,7 @@ impl fmt::Display for Event {
                 host,
                 system,
                 expected,
-            } => {
-                write!(f, "host {host} belongs to cluster {system}")?;
-                match expected {
-                    Some(expected) => write!(f, ", not to {expected}: it gets no statement"),
-                    None => f.write_str(", another host to another one: neither gets a statement"),
-                }
-            }
+            } => foreign(f, host, *system, *expected),
             Self::Misconfigured { host, configured } => match configured {
                 Configured::Primary => write!(
                     f,
@@ -240,19 +234,38 @@ impl fmt::Display for Event {
                 "the timeline goes back: primary {host} is on timeline {timeline}, and there was timeline {known}; \
                  commits on that one are lost"
             ),
-            Self::SplitBrain { claims, hold } => {
-                f.write_str("no witness tells which host is the primary:")?;
-                for (host, timeline) in claims {
-                    write!(f, " {host} says so (timeline {timeline}),")?;
-                }
-                write!(f, " writes wait for {} s at most", hold.as_secs_f32())
-            }
+            Self::SplitBrain { claims, hold } => split_brain(f, claims, *hold),
             Self::State { host, state, why } => {
                 write!(f, "host {host} {}", state_words(*state))?;
                 why.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
             }
         }
     }
+}
+
+fn foreign(
+    f: &mut fmt::Formatter<'_>,
+    host: &str,
+    system: u64,
+    expected: Option<u64>,
+) -> fmt::Result {
+    write!(f, "host {host} belongs to cluster {system}")?;
+    match expected {
+        Some(expected) => write!(f, ", not to {expected}: it gets no statement"),
+        None => f.write_str(", another host to another one: neither gets a statement"),
+    }
+}
+
+fn split_brain(
+    f: &mut fmt::Formatter<'_>,
+    claims: &[(Arc<str>, u32)],
+    hold: Duration,
+) -> fmt::Result {
+    f.write_str("no witness tells which host is the primary:")?;
+    for (host, timeline) in claims {
+        write!(f, " {host} says so (timeline {timeline}),")?;
+    }
+    write!(f, " writes wait for {} s at most", hold.as_secs_f32())
 }
 
 fn primary(
