@@ -144,10 +144,10 @@ pub static DRILLS: [Drill; 22] = [
     Drill {
         name: "agent-frozen",
         about: "The agent of the primary is stopped with SIGSTOP until another node is leader, and some time longer: two hosts \
-                accept writes.",
+                accept writes. Weir knows the leader's key in etcd (`fence = patroni`).",
         world: World::Patroni(Shape::SYNCHRONOUS),
         disturbs: Disturbs::Primary,
-        entry: Entry::Addresses,
+        entry: Entry::Fenced,
         subjects: Subjects::All,
         event: |stage| {
             let leader = stage.patroni()?.leader()?;

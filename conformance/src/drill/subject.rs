@@ -88,6 +88,8 @@ impl Entrance {
 pub(super) enum Entry {
     /// The addresses of all hosts.
     Addresses,
+    /// The addresses of all hosts, with the leader in Patroni's etcd as a witness (`fence = patroni`).
+    Fenced,
     /// A name for each host.
     Names,
     /// Name of the primary, and no other host.
@@ -231,7 +233,7 @@ impl Front {
             // Events follow one another sooner than the default of 60 s permits.
             config = config.set("min_time_between_holds", "0");
         }
-        if entry != Entry::Addresses {
+        if matches!(entry, Entry::Names | Entry::OneName) {
             let names = NameServer::start()?;
             config = config.under(names.outer()).set("dns_max_ttl", "1");
             hosts.clear();
@@ -255,8 +257,13 @@ impl Front {
         let (first, others) = hosts.split_first().context("a cluster has hosts")?;
         let (host, port) = first.split_once(':').unwrap_or_default();
         Ok(config.database(&format!(
-            "postgres = host={host} port={port} replicas={} read_write_split=auto watch_user=postgres",
-            others.join(",")
+            "postgres = host={host} port={port} replicas={} read_write_split=auto watch_user=postgres{}",
+            others.join(","),
+            if entry == Entry::Fenced {
+                cluster.fence()?
+            } else {
+                String::new()
+            }
         )))
     }
 

@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 
 use anyhow::Result;
+use anyhow::bail;
 
 use crate::Patroni;
 use crate::Raw;
 use crate::Repmgr;
 use crate::cluster::LIMIT;
+use crate::patroni::LEADER_KEY;
 use crate::patroni::Shape;
 
 /// Kind of a drill's cluster.
@@ -32,6 +34,18 @@ impl Cluster {
             World::Patroni(shape) => Patroni::start(shape).map(Self::Patroni),
             World::Repmgr => Repmgr::start().map(Self::Repmgr),
         }
+    }
+
+    /// Returns options of an entry that make the leader in etcd a witness.
+    pub(super) fn fence(&self) -> Result<String> {
+        let Self::Patroni(patroni) = self else {
+            bail!("only a cluster of Patroni has a fence");
+        };
+        let scope = LEADER_KEY.trim_end_matches("/leader");
+        let etcd = patroni.etcd_address();
+        Ok(format!(
+            " failover_hints=etcd:http://{etcd}{scope} fence=patroni"
+        ))
     }
 
     /// Addresses of the PostgreSQL servers, by the numbers of their nodes.

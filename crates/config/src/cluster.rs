@@ -9,20 +9,21 @@ use crate::options::{Database, Global, Host, UserSettings};
 use crate::pattern::FunctionPattern;
 use crate::point::HostPoint;
 use crate::routing::{
-    HostRole, ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain, Target,
+    Fence, HostRole, ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain, Target,
 };
 use crate::settings::{Settings, pick_time};
 use crate::tls::SYSTEM_ROOTS;
 use crate::types::{HostAddr, Secret};
 
 /// Options of a database that need several hosts.
-pub(crate) const OPTIONS: [&str; 22] = [
+pub(crate) const OPTIONS: [&str; 23] = [
     "comment_hints",
     "failover_hints",
     "failover_hints_ca_file",
     "failover_hints_password",
     "failover_hints_user",
     "fallback_max_share",
+    "fence",
     "max_lag",
     "max_staleness",
     "primary_functions",
@@ -79,6 +80,8 @@ pub struct Cluster {
     pub split_brain: SplitBrain,
     /// Time for which clients wait for a new primary; zero = not at all.
     pub failover_hold: Duration,
+    /// Tool whose leader is a witness for a new primary.
+    pub fence: Fence,
     /// Places that tell of failovers.
     pub hints: Hints,
     /// Login of the connections that watch the hosts.
@@ -254,6 +257,7 @@ impl Settings {
             read_functions: entry.read_functions.clone(),
             split_brain: entry.split_brain.unwrap_or(global.split_brain),
             failover_hold: entry.failover_hold.unwrap_or(global.failover_hold),
+            fence: entry.fence,
             hints: hints_of(entry),
             watch: global.watch_login(entry, dbname)?,
         })

@@ -81,7 +81,7 @@ pub use crate::point::HostPoint;
 pub use crate::raw::Origin;
 pub use crate::reference::reference_markdown;
 pub use crate::routing::{
-    HostRole, ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain, Target,
+    Fence, HostRole, ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain, Target,
 };
 pub use crate::schema::schema_json;
 pub use crate::settings::{AuthLookup, FALLBACK, PoolSettings, Settings, Sizing};

@@ -114,3 +114,14 @@ enumeration! {
         Refuse = "refuse",
     }
 }
+
+enumeration! {
+    /// Tool whose leader decides between two hosts that both say that they are primary (`fence`).
+    Fence {
+        /// None: the hosts' own answers decide.
+        #[default]
+        None = "none",
+        /// Patroni, as `failover_hints` report its leader.
+        Patroni = "patroni",
+    }
+}

@@ -41,7 +41,9 @@ mod purpose;
 mod shown;
 mod sizes;
 
-pub(crate) use cluster::{Cluster, Clusters, FreshnessWaiter, cluster_name};
+pub(crate) use cluster::{
+    Cluster, Clusters, FreshnessWaiter, LeaderReport, LeaderReporter, cluster_name,
+};
 pub(crate) use database::DatabaseState;
 use group::PoolKey;
 pub(crate) use group::{GlobalGroup, GlobalPool, GroupKey, LastError, finds_size, policy};

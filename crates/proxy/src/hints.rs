@@ -2,7 +2,8 @@
 //!
 //! A thread per configured source reads it with blocking calls that all have time limits. When a source reports something
 //! new, all hosts of its databases are probed at once. The hosts' own answers decide which one takes writes, so a source
-//! that lies or is silent does no harm. These threads share nothing with workers, and never wait for them or for the
+//! that lies or is silent does no harm. For a database with a `fence`, the leader that a source names is reported as well:
+//! it is a witness beside the hosts' answers, until the source fails. These threads share nothing with workers, and never wait for them or for the
 //! watching thread. Databases with equal sources share one thread; without a source there is none.
 
 use std::fmt;
@@ -10,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use weir_config::{HintSource, HintTool, Secret};
+use weir_config::{Fence, HintSource, HintTool, Secret};
 
-use crate::global::{Cluster, Clusters, lock};
+use crate::global::{Cluster, Clusters, LeaderReport, LeaderReporter, lock};
 use crate::settled::Settled;
 use crate::transport::HintRoots;
 
@@ -37,9 +38,21 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 /// Pause after news, in which the source is not read: limits log lines and probes if a source has news all the time.
 const NEWS_PAUSE: Duration = Duration::from_millis(100);
 
-/// State of a cluster as a source describes it, in words for the log. Another text is news.
+/// State of a cluster as a source describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct State(String);
+struct State {
+    /// Words for the log. Another text is news.
+    text: String,
+    /// Report about the leader, for databases with a fence; none from a tool that names no leader.
+    leader: Option<LeaderReport>,
+}
+
+impl State {
+    /// Describes a cluster in words, without a leader that could be a witness.
+    const fn new(text: String) -> Self {
+        Self { text, leader: None }
+    }
+}
 
 /// Adapter to one tool.
 trait Source: Send {
@@ -49,6 +62,9 @@ trait Source: Send {
     /// # Errors
     /// The server cannot be reached, is silent, or gives no usable answer. Another one may be read then.
     fn read(&mut self, server: &str, heard: &mut dyn FnMut(State)) -> Result<(), Failure>;
+
+    /// Has the states name the leader's host from now on, if the tool knows it, and confirm it every few seconds.
+    fn name_leader(&mut self) {}
 }
 
 /// Database whose hosts are probed when a source has news.
@@ -56,6 +72,8 @@ trait Source: Send {
 struct Follower {
     database: Arc<str>,
     cluster: Arc<Cluster>,
+    /// Place of the report about the leader; none without a fence.
+    reporter: Option<Arc<LeaderReporter>>,
 }
 
 /// Source to read, with the databases that name it.
@@ -86,12 +104,23 @@ impl SourceSpec {
     /// True if a thread for the other description may go on for this one.
     fn continues(&self, other: &Self) -> bool {
         let is_same = |(one, two): (&Follower, &Follower)| {
-            one.database == two.database && Arc::ptr_eq(&one.cluster, &two.cluster)
+            one.database == two.database
+                && Arc::ptr_eq(&one.cluster, &two.cluster)
+                && one.reporter.is_some() == two.reporter.is_some()
         };
         let mut pairs = self.followers.iter().zip(&other.followers);
         self.reads_like(other)
             && self.followers.len() == other.followers.len()
             && pairs.all(is_same)
+    }
+
+    /// Withdraws what was reported about leaders. The source reports nothing from now on.
+    fn end_reports(&self) {
+        for follower in &self.followers {
+            if let Some(reporter) = &follower.reporter {
+                reporter.end();
+            }
+        }
     }
 
     fn adapter(&self, http: Http) -> Box<dyn Source> {
@@ -126,9 +155,13 @@ pub(crate) fn specs(settled: &Settled, clusters: &Clusters) -> Vec<SourceSpec> {
                 roots: settled.transport.hint_roots(&cluster.hints),
                 followers: Vec::new(),
             };
+            let known = clusters.of(name);
+            let is_fenced = cluster.fence == Fence::Patroni;
+            let reporter = is_fenced.then(|| Arc::new(LeaderReporter::new(Arc::clone(&known))));
             let follower = Follower {
                 database: name.as_str().into(),
-                cluster: clusters.of(name),
+                cluster: known,
+                reporter,
             };
             match specs.iter_mut().find(|known| known.reads_like(&spec)) {
                 Some(known) => known.followers.push(follower),
@@ -171,6 +204,9 @@ impl Reader {
 
     /// Reads the source until it is not to be read any more.
     fn run(mut self, source: &mut dyn Source) {
+        if self.reporters().next().is_some() {
+            source.name_leader();
+        }
         let servers = self.spec.source.servers.clone();
         let mut servers = servers.iter().cycle();
         let mut current = servers.next();
@@ -185,6 +221,7 @@ impl Reader {
             }
             let mut pause = POLL;
             if let Err(failure) = outcome {
+                self.report(None);
                 let tool = self.spec.source.tool;
                 tracing::debug!("hints of failovers: {tool} at {server}: {failure}");
                 current = servers.next();
@@ -208,6 +245,8 @@ impl Reader {
         if std::mem::take(&mut self.is_lost) {
             tracing::info!("hints of failovers: {} can be read again", self.spec);
         }
+        // First: the answers to the probes below may need it.
+        self.report(state.leader.as_ref());
         let tool = self.spec.source.tool;
         let before = self.known.replace(state);
         // The first report is no news: all hosts are probed when Weir begins to watch them.
@@ -217,22 +256,38 @@ impl Reader {
         let Some(before) = before else {
             tracing::info!(
                 "hints of failovers: {tool} at {server} reports that {}",
-                now.0
+                now.text
             );
             return;
         };
-        if before == *now {
+        if before.text == now.text {
             return;
         }
-        for Follower { database, cluster } in &self.spec.followers {
+        for Follower {
+            database, cluster, ..
+        } in &self.spec.followers
+        {
             cluster.suspect();
             tracing::info!(
                 "database {database}: {tool} at {server} reports that {} (before: {}); all hosts are probed now",
-                now.0,
-                before.0
+                now.text,
+                before.text
             );
         }
         self.is_stopped_within(NEWS_PAUSE);
+    }
+
+    /// Places of the reports about the leader.
+    fn reporters(&self) -> impl Iterator<Item = &LeaderReporter> {
+        let followers = self.spec.followers.iter();
+        followers.filter_map(|follower| follower.reporter.as_deref())
+    }
+
+    /// Reports the leader to all databases with a fence; `None` withdraws what was reported.
+    fn report(&self, leader: Option<&LeaderReport>) {
+        for reporter in self.reporters() {
+            reporter.report(leader.cloned());
+        }
     }
 
     /// Counts a server that has not answered. Returns the pause before the next server is read.

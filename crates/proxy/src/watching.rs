@@ -129,6 +129,7 @@ impl<D: Driver> Watcher<D> {
         }
         for (_, watched) in &mut self.watched {
             watched.hear_workers(self.now);
+            watched.hear_sources(self.now);
         }
         self.end_overdue();
         self.start_probes();

@@ -2,8 +2,9 @@
 //!
 //! PostgreSQL gives each promotion a higher timeline. So of two hosts that say that they are the primary, the one with
 //! the higher timeline was promoted later. That alone proves nothing: a standby may be promoted by mistake beside a live
-//! primary. The higher timeline therefore needs a witness: the former primary does not answer or is in recovery, or a
-//! standby streams on the new timeline. Equal timelines are two copies of one data directory, and no witness can tell them
+//! primary. The higher timeline therefore needs a witness: the former primary does not answer or is in recovery, a
+//! standby streams on the new timeline, or a tool that makes failovers names the host as leader. A name makes no host the
+//! primary: the host must say so itself, and on a higher timeline than all others. Equal timelines are two copies of one data directory, and no witness can tell them
 //! apart.
 
 use crate::rules::SplitBrain;
@@ -61,6 +62,7 @@ pub(crate) enum Ruling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
     InRecovery,
+    Named,
     Only,
     Returned,
     Rule(SplitBrain),
@@ -68,8 +70,13 @@ pub(crate) enum Proof {
     Streams(usize),
 }
 
-/// Decides which host is the primary.
-pub(crate) fn elect(seats: &[Seat], before: Option<Incumbent>, patience: Patience) -> Ruling {
+/// Decides which host is the primary. `leader` is the host that a tool names now.
+pub(crate) fn elect(
+    seats: &[Seat],
+    before: Option<Incumbent>,
+    leader: Option<usize>,
+    patience: Patience,
+) -> Ruling {
     let claims: Vec<Incumbent> = claims(seats).collect();
     let Some(top) = claims.iter().max_by_key(|claim| claim.timeline).copied() else {
         return Ruling::Nobody;
@@ -88,7 +95,8 @@ pub(crate) fn elect(seats: &[Seat], before: Option<Incumbent>, patience: Patienc
     }
     let is_answering = seats.get(top.host).is_some_and(|seat| seat.is_answering);
     let candidate = (!is_tie && is_answering).then_some(top);
-    let proof = candidate.and_then(|top| proof(seats, before, top, claims.len() == 1));
+    let is_only = claims.len() == 1;
+    let proof = candidate.and_then(|top| proof(seats, before, top, leader, is_only));
     if let (Some(top), Some(proof)) = (candidate, proof) {
         return Ruling::Elected(top, proof);
     }
@@ -128,9 +136,13 @@ fn proof(
     seats: &[Seat],
     before: Option<Incumbent>,
     top: Incumbent,
+    leader: Option<usize>,
     is_only_claim: bool,
 ) -> Option<Proof> {
-    let streams = || witness(seats, top.timeline).map(Proof::Streams);
+    let witnessed = || match witness(seats, top.timeline) {
+        Some(standby) => Some(Proof::Streams(standby)),
+        None => (leader == Some(top.host)).then_some(Proof::Named),
+    };
     let is_newer_seen = |seat: &Seat| match seat.says {
         Some(Says::Streams(timeline)) => timeline > top.timeline,
         // A standby that was on a newer timeline once weighs only if no primary was known.
@@ -144,16 +156,16 @@ fn proof(
         return if is_only_claim {
             Some(Proof::Only)
         } else {
-            streams()
+            witnessed()
         };
     };
     let former = seats.get(before.host).copied().unwrap_or_default();
     if top.timeline > before.timeline {
         return match former.says {
-            _ if !is_only_claim => streams(),
+            _ if !is_only_claim => witnessed(),
             Some(Says::Standby(_) | Says::Streams(_)) => Some(Proof::InRecovery),
             _ if former.is_silent => Some(Proof::Silent),
-            _ => streams(),
+            _ => witnessed(),
         };
     }
     // Each promotion raises the timeline. Without one, only the former primary itself can vouch for the host: it was
@@ -208,8 +220,22 @@ mod tests {
     const BEFORE: Option<Incumbent> = Some(host(0, 6));
 
     fn check(seats: &[Seat], before: Option<Incumbent>, patience: Patience, expected: Ruling) {
-        let ruling = elect(seats, before, patience);
-        assert_eq!(ruling, expected, "{seats:?} {before:?} {patience:?}");
+        check_led(seats, before, None, patience, expected);
+    }
+
+    /// Checks a decision while a tool names a leader.
+    fn check_led(
+        seats: &[Seat],
+        before: Option<Incumbent>,
+        leader: Option<usize>,
+        patience: Patience,
+        expected: Ruling,
+    ) {
+        let ruling = elect(seats, before, leader, patience);
+        assert_eq!(
+            ruling, expected,
+            "{seats:?} {before:?} {leader:?} {patience:?}"
+        );
     }
 
     fn elected(host: usize, timeline: u32, proof: Proof) -> Ruling {
@@ -351,5 +377,81 @@ mod tests {
         let seats = [SILENT, seat(Primary(7)), seat(Primary(8)), seat(Streams(8))];
         let expected = elected(2, 8, Proof::Streams(3));
         check(&seats, BEFORE, Patience::Waits, expected);
+    }
+
+    #[test]
+    fn a_named_leader_on_a_higher_timeline_needs_no_other_witness() {
+        let waits = Patience::Waits;
+        let both = [seat(Primary(6)), seat(Primary(7)), seat(Streams(6))];
+        let named = elected(1, 7, Proof::Named);
+        check_led(&both, BEFORE, Some(1), waits, named);
+        check_led(&both, None, Some(1), waits, named);
+        // Alive, but nothing is known about its role.
+        check_led(&[ALIVE, seat(Primary(7))], BEFORE, Some(1), waits, named);
+        let three = [seat(Primary(6)), seat(Primary(7)), seat(Primary(8))];
+        let expected = elected(2, 8, Proof::Named);
+        check_led(&three, BEFORE, Some(2), waits, expected);
+        // Evidence of the hosts themselves is told first.
+        let streams = [seat(Primary(6)), seat(Primary(7)), seat(Streams(7))];
+        let expected = elected(1, 7, Proof::Streams(2));
+        check_led(&streams, BEFORE, Some(1), waits, expected);
+        let expected = elected(1, 7, Proof::Silent);
+        check_led(
+            &[SILENT, seat(Primary(7))],
+            BEFORE,
+            Some(1),
+            waits,
+            expected,
+        );
+    }
+
+    #[test]
+    fn a_name_alone_makes_no_host_the_primary() {
+        let standbys = [SILENT, seat(Streams(6)), seat(Standby(6))];
+        for patience in [Patience::Waits, KEEP, NEWEST, REFUSE] {
+            for leader in [0, 1, 2, 9] {
+                check_led(&standbys, BEFORE, Some(leader), patience, Ruling::Nobody);
+                check_led(&standbys, None, Some(leader), patience, Ruling::Nobody);
+            }
+        }
+        // The name of another host helps nobody.
+        let both = [seat(Primary(6)), seat(Primary(7)), seat(Streams(6))];
+        for leader in [0, 2, 9] {
+            let leader = Some(leader);
+            check_led(&both, BEFORE, leader, Patience::Waits, Ruling::Contested);
+            check_led(&both, None, leader, Patience::Waits, Ruling::Contested);
+        }
+        let late = Seat {
+            is_answering: false,
+            ..seat(Primary(7))
+        };
+        let seats = [seat(Primary(6)), late];
+        check_led(&seats, BEFORE, Some(1), Patience::Waits, Ruling::Contested);
+    }
+
+    #[test]
+    fn a_named_leader_on_no_higher_timeline_wins_nothing() {
+        let waits = Patience::Waits;
+        // The primary in force has the higher timeline.
+        let both = [seat(Primary(6)), seat(Primary(5))];
+        let stays = elected(0, 6, Proof::Returned);
+        check_led(&both, BEFORE, Some(1), waits, stays);
+        let lower = [seat(Primary(6)), seat(Primary(7))];
+        check_led(&lower, BEFORE, Some(0), waits, Ruling::Contested);
+        check_led(&lower, None, Some(0), waits, Ruling::Contested);
+        // Copies of one data directory.
+        let copies = [ALIVE, seat(Primary(7)), seat(Primary(7))];
+        check_led(&copies, BEFORE, Some(1), waits, Ruling::Contested);
+        check_led(&copies, None, Some(1), waits, Ruling::Contested);
+        // No host was promoted since the former primary was elected.
+        for timeline in [5, 6] {
+            let seats = [SILENT, seat(Primary(timeline))];
+            check_led(&seats, BEFORE, Some(1), waits, Ruling::Contested);
+        }
+        // A standby streams from a newer primary, or there was one before Weir started.
+        let newer = [seat(Primary(6)), seat(Primary(7)), seat(Streams(8))];
+        check_led(&newer, BEFORE, Some(1), waits, Ruling::Contested);
+        let start = [seat(Primary(5)), seat(Primary(6)), seat(Standby(7))];
+        check_led(&start, None, Some(1), waits, Ruling::Contested);
     }
 }

@@ -74,6 +74,15 @@ pub enum Event {
         /// Timeline of the host; 0 = unknown.
         timeline: u32,
     },
+    /// Timeline of the primary is lower than one that the cluster had: commits on the higher one are lost.
+    SetBack {
+        /// Name of the primary.
+        host: Arc<str>,
+        /// Timeline of the primary.
+        timeline: u32,
+        /// Higher timeline of the former primary, or of standbys if none was known.
+        known: u32,
+    },
     /// Several hosts say that they are the primary, or one does against evidence. Writes wait.
     SplitBrain {
         /// Hosts that say so, with their timelines.
@@ -97,6 +106,8 @@ pub enum Event {
 pub enum Evidence {
     /// The host that was the primary before is in recovery.
     InRecovery,
+    /// A tool that makes failovers names the host as leader.
+    Named,
     /// No other host says that it is the primary.
     Only,
     /// The host was the primary before and says so again.
@@ -151,6 +162,7 @@ impl Event {
             | Self::Foreign { .. }
             | Self::Misconfigured { .. }
             | Self::NoPrimary { .. }
+            | Self::SetBack { .. }
             | Self::SplitBrain { .. } => true,
             Self::ReadOnly { is_on, .. } => *is_on,
             Self::State { state, .. } => matches!(state, State::Diverged | State::Fenced),
@@ -167,13 +179,7 @@ impl fmt::Display for Event {
                 host,
                 system,
                 expected,
-            } => {
-                write!(f, "host {host} belongs to cluster {system}")?;
-                match expected {
-                    Some(expected) => write!(f, ", not to {expected}: it gets no statement"),
-                    None => f.write_str(", another host to another one: neither gets a statement"),
-                }
-            }
+            } => foreign(f, host, *system, *expected),
             Self::Misconfigured { host, configured } => match configured {
                 Configured::Primary => write!(
                     f,
@@ -219,19 +225,47 @@ impl fmt::Display for Event {
                 };
                 write!(f, "host {host} {role} (timeline {timeline})")
             }
-            Self::SplitBrain { claims, hold } => {
-                f.write_str("no witness tells which host is the primary:")?;
-                for (host, timeline) in claims {
-                    write!(f, " {host} says so (timeline {timeline}),")?;
-                }
-                write!(f, " writes wait for {} s at most", hold.as_secs_f32())
-            }
+            Self::SetBack {
+                host,
+                timeline,
+                known,
+            } => write!(
+                f,
+                "the timeline goes back: primary {host} is on timeline {timeline}, and there was timeline {known}; \
+                 commits on that one are lost"
+            ),
+            Self::SplitBrain { claims, hold } => split_brain(f, claims, *hold),
             Self::State { host, state, why } => {
                 write!(f, "host {host} {}", state_words(*state))?;
                 why.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
             }
         }
     }
+}
+
+fn foreign(
+    f: &mut fmt::Formatter<'_>,
+    host: &str,
+    system: u64,
+    expected: Option<u64>,
+) -> fmt::Result {
+    write!(f, "host {host} belongs to cluster {system}")?;
+    match expected {
+        Some(expected) => write!(f, ", not to {expected}: it gets no statement"),
+        None => f.write_str(", another host to another one: neither gets a statement"),
+    }
+}
+
+fn split_brain(
+    f: &mut fmt::Formatter<'_>,
+    claims: &[(Arc<str>, u32)],
+    hold: Duration,
+) -> fmt::Result {
+    f.write_str("no witness tells which host is the primary:")?;
+    for (host, timeline) in claims {
+        write!(f, " {host} says so (timeline {timeline}),")?;
+    }
+    write!(f, " writes wait for {} s at most", hold.as_secs_f32())
 }
 
 fn primary(
@@ -249,13 +283,14 @@ fn primary(
             Evidence::Only | Evidence::Returned => f.write_str("which says so no longer")?,
             Evidence::Rule(_) => f.write_str("which still says so")?,
             Evidence::Silent => f.write_str("which does not answer")?,
-            Evidence::Streams(_) => f.write_str("which may still say so")?,
+            Evidence::Named | Evidence::Streams(_) => f.write_str("which may still say so")?,
         }
     }
     let and = if before.is_some() { "; " } else { "" };
     match why {
         Evidence::Rule(SplitBrain::Keep) => write!(f, "{and}split_brain = keep)"),
         Evidence::Rule(SplitBrain::Newest) => write!(f, "{and}split_brain = newest)"),
+        Evidence::Named => write!(f, "{and}failover_hints name it as leader)"),
         Evidence::Streams(standby) => write!(f, "{and}{standby} streams on this timeline)"),
         _ if before.is_some() => f.write_str(")"),
         Evidence::Returned => f.write_str("as before)"),
@@ -356,6 +391,11 @@ mod tests {
             line(Evidence::Streams("d:5432".into())),
             "host b:5432 is the primary (timeline 7; it was c:5432, timeline 6, which may still say so; \
              d:5432 streams on this timeline)"
+        );
+        assert_eq!(
+            line(Evidence::Named),
+            "host b:5432 is the primary (timeline 7; it was c:5432, timeline 6, which may still say so; \
+             failover_hints name it as leader)"
         );
     }
 

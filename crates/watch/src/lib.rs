@@ -82,6 +82,8 @@ pub use event::{Barred, Event, Evidence, Lost};
 pub use failure::{Failure, FailureKind};
 pub use position::{Positions, TimelinePosition};
 pub use query::{COLUMNS, PROBE_SETTINGS, probe_query, sample_query};
-pub use rules::{Configured, DIRTY_INTERVAL, FAST_INTERVAL, Host, Rules, SUSPECT_FOR, SplitBrain};
+pub use rules::{
+    Configured, DIRTY_INTERVAL, FAST_INTERVAL, Host, LEADER_FOR, Rules, SUSPECT_FOR, SplitBrain,
+};
 pub use snapshot::{Generation, Held, HostView, Role, Snapshot, State, Writes};
 pub use watch::Watch;

@@ -18,6 +18,9 @@ pub const DIRTY_INTERVAL: Duration = Duration::from_millis(20);
 /// Time for which all hosts are probed at [`FAST_INTERVAL`] after a suspicion.
 pub const SUSPECT_FOR: Duration = Duration::from_secs(5);
 
+/// Time for which a report about the leader counts, from the moment at which the tool was asked.
+pub const LEADER_FOR: Duration = Duration::from_secs(5);
+
 /// Rules of watching the hosts of one database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {

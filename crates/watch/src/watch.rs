@@ -1,6 +1,7 @@
 //! Watch of one database: takes answers and failures of probes, decides, and publishes snapshots.
 
 mod decide;
+mod leader;
 mod publish;
 mod schedule;
 mod tell;
@@ -29,12 +30,14 @@ use crate::samples::Samples;
 use crate::snapshot::Role;
 use crate::snapshot::Snapshot;
 use crate::snapshot::Writes;
+use crate::watch::leader::Leaders;
 use crate::watch::schedule::Haste;
 
 /// Watch of the hosts of one database.
 ///
 /// - World to us: [`handle_answer`](Self::handle_answer), [`handle_failure`](Self::handle_failure).
-/// - Commands: [`suspect`](Self::suspect), [`wrote`](Self::wrote).
+/// - Commands: [`suspect`](Self::suspect), [`wrote`](Self::wrote), [`hear_leader`](Self::hear_leader),
+///   [`forget_leader`](Self::forget_leader).
 /// - Us to world: [`poll_probe`](Self::poll_probe) until it returns none, then [`poll_event`](Self::poll_event) until it
 ///   returns none, then [`snapshot`](Self::snapshot). The caller calls again at [`next_probe`](Self::next_probe).
 #[derive(Debug)]
@@ -50,6 +53,7 @@ pub struct Watch {
     // Shared with snapshots; a sample copies what the last snapshot has.
     flushed: Arc<Samples>,
     inserted: Arc<Samples>,
+    leaders: Leaders,
     haste: Haste,
     events: Events,
     snapshot: Arc<Snapshot>,
@@ -80,6 +84,7 @@ impl Watch {
             writes_since: now,
             flushed: Arc::default(),
             inserted: Arc::default(),
+            leaders: Leaders::default(),
             haste: Haste::new(now),
             events: Events::default(),
             snapshot: Arc::default(),

@@ -43,6 +43,8 @@ fn any_op() -> impl Strategy<Value = Op> {
         1 => (host(), any::<bool>()).prop_map(|(host, on)| Op::StopReceiver(host, on)),
         1 => host().prop_map(Op::KillSession),
         1 => Just(Op::Suspect),
+        2 => (host(), 0..6_000_000u64).prop_map(|(host, age)| Op::Name { host, age }),
+        1 => Just(Op::Unname),
     ]
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::{conflict, conflict_in};
 use crate::cluster::{ClusterHost, HostKey, OPTIONS, listed};
 use crate::error::ErrorKind;
-use crate::hint;
+use crate::hint::{self, HintSource, HintTool};
 use crate::options::Database;
 use crate::point::HostPoint;
 use crate::raw::{Origin, Raw, error_at};
-use crate::routing::{HostRole, ReadWriteSplit, Target};
+use crate::routing::{Fence, HostRole, ReadWriteSplit, Target};
 use crate::settings::{FALLBACK, Settings};
 use crate::types::Secret;
 
@@ -97,6 +97,7 @@ impl Entry<'_> {
             self.has_a_password_without_user(),
             self.has_bad_hints(),
             self.has_half_a_login_for_hints(),
+            self.has_no_leader_for_the_fence(),
             self.balances_hosts(raw),
             self.has_no_primary(),
             self.has_no_reader(),
@@ -193,6 +194,22 @@ impl Entry<'_> {
         };
         let message = format!("has {key} and no {needed}: set both, or remove {key}");
         Some((key, message))
+    }
+
+    fn has_no_leader_for_the_fence(&self) -> Option<Conflict> {
+        // A mistake in the list has its own message.
+        let sources = hint::sources(&self.entry.failover_hints).ok()?;
+        let names_leader =
+            |source: &HintSource| matches!(source.tool, HintTool::Etcd | HintTool::Patroni);
+        let is_blind = self.entry.fence != Fence::None && !sources.iter().any(names_leader);
+        is_blind.then(|| {
+            let message = format!(
+                "has fence = {} and no place that names the leader: \
+                 add failover_hints = etcd:http://HOST:2379/service/SCOPE or patroni:http://HOST:8008, or remove fence",
+                self.entry.fence
+            );
+            ("fence", message)
+        })
     }
 
     fn balances_hosts(&self, raw: &Raw) -> Option<Conflict> {

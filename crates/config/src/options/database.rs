@@ -10,7 +10,7 @@ use crate::options::LAG_MAX;
 use crate::pattern::FunctionPattern;
 use crate::point::HostPoint;
 use crate::routing::{
-    ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain, Target,
+    Fence, ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain, Target,
 };
 use crate::state::{FunctionName, StateCheck};
 use crate::types::{
@@ -122,6 +122,8 @@ section! {
         failover_hints_password: Option<Secret> = of_kind(Kind::Secret, "").unset().longest(1024);
         /// CA certificates for places of `failover_hints` with `https`; without it those of the operating system.
         failover_hints_ca_file: Option<String> = text("").unset();
+        /// Witness for a new primary while the former one still answers as a primary: with `patroni` the leader that `failover_hints` name, if its host says itself that it is the primary and has the higher timeline. Needs a place of `patroni` or `etcd` in `failover_hints`.
+        fence: Fence = word(Fence::NAMES, "none");
         /// Overrides the global `watch_user`.
         watch_user: Option<String> = text("").unset().longest(127);
         /// Overrides the global `watch_password`.

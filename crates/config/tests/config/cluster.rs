@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use expect_test::expect;
 use weir_config::{
-    Cluster, HintSource, HintTool, HostAddr, HostRole, Loaded, NamePattern, Origin, PoolSettings,
-    ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain, Target, diff,
-    effective_text, fd_budget, pool_text,
+    Cluster, Fence, HintSource, HintTool, HostAddr, HostRole, Loaded, NamePattern, Origin,
+    PoolSettings, ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain, Target,
+    diff, effective_text, fd_budget, pool_text,
 };
 
 use crate::{ini, load_files, native};
@@ -32,7 +32,7 @@ read_write_split=auto split_begin=conservative read_consistency=global max_stale
 read_wait=0.02 read_fallback=error fallback_max_share=25 primary_functions='Billing.*' read_functions='app.search, st_*' \
 split_brain=keep failover_hold=30 watch_dbname=postgres \
 failover_hints='patroni:http://db1:8008,http://db2:8008, etcd:http://[::1]:2379/service/main' \
-failover_hints_user=weir failover_hints_password=hunter3
+failover_hints_user=weir failover_hints_password=hunter3 fence=patroni
 one = host=10.0.0.5,10.0.0.6
 ";
 
@@ -65,6 +65,7 @@ failover_hold = "30s"
 failover_hints = ["patroni:http://db1:8008", "http://db2:8008", "etcd:http://[::1]:2379/service/main"]
 failover_hints_user = "weir"
 failover_hints_password = "hunter3"
+fence = "patroni"
 watch_dbname = "postgres"
 [databases.shop.hosts."10.0.0.7:5432"]
 role = "replica"
@@ -136,6 +137,7 @@ fn both_formats_give_the_same_cluster() {
     let read = &cluster.read_functions[1];
     assert_eq!(read.name, NamePattern::Prefix("st_".into()));
     assert_eq!(cluster.split_brain, SplitBrain::Keep);
+    assert_eq!(cluster.fence, Fence::Patroni);
     assert_eq!(cluster.failover_hold, Duration::from_secs(30));
     let hints = &cluster.hints;
     assert_eq!(
@@ -200,6 +202,7 @@ fn defaults_are_cautious() {
     assert_eq!(cluster.fallback, ReadFallback::Primary);
     assert_eq!(cluster.fallback_max_share, 100);
     assert_eq!(cluster.split_brain, SplitBrain::Newest);
+    assert_eq!(cluster.fence, Fence::None);
     assert_eq!(cluster.failover_hold, Duration::from_secs(60));
     assert_eq!(
         (&*cluster.watch.dbname, cluster.watch.password),

@@ -42,6 +42,7 @@ fn options_that_need_several_hosts_are_refused_for_one() {
         "failover_hints_user=u",
         "failover_hints_ca_file=c",
         "failover_hints_password=p",
+        "fence=patroni",
         "watch_user=w",
         "watch_password=w",
         "watch_dbname=w",
@@ -253,6 +254,25 @@ fn places_for_hints_of_failovers_are_refused_with_advice() {
         "",
         expect![[r#"
         pgbouncer.ini:2: database "shop" has failover_hints_user and no failover_hints: set both, or remove failover_hints_user
+    "#]],
+    );
+}
+
+#[test]
+fn a_fence_without_a_source_of_the_leader_is_refused_with_advice() {
+    check_two(
+        "fence=patroni",
+        "",
+        expect![[r#"
+        pgbouncer.ini:2: database "shop" has fence = patroni and no place that names the leader: add failover_hints = etcd:http://HOST:2379/service/SCOPE or patroni:http://HOST:8008, or remove fence
+    "#]],
+    );
+    // A mistake in the list is told once.
+    check_two(
+        "fence=patroni failover_hints=http://db1:8008",
+        "",
+        expect![[r#"
+        pgbouncer.ini:2: database "shop" names no tool for hints: write patroni:http://db1:8008 or etcd:http://db1:8008/service/SCOPE
     "#]],
     );
 }

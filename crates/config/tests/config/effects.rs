@@ -202,6 +202,7 @@ crates/proxy/src/hints/tests.rs
     another_leader_or_timeline_of_patroni_has_all_hosts_probed: failover_hints
     a_server_with_https_needs_a_certificate_of_the_right_authority: failover_hints_ca_file
     a_change_of_the_key_in_etcd_is_heard_at_once: failover_hints_user failover_hints_password
+    the_leader_of_a_database_with_a_fence_is_reported_until_its_source_fails: fence
 ";
 
 const USER: &str = "\
@@ -324,7 +325,7 @@ fn unusual(opt: &Opt) -> (String, &'static str) {
             "server_tls_key_file=k server_tls_cert_file=c"
         }
         "pool_size_mode" => "pool_size=auto",
-        "failover_hints_ca_file" | "failover_hints_user" => {
+        "failover_hints_ca_file" | "failover_hints_user" | "fence" => {
             "replicas=r failover_hints=patroni:http://r:1"
         }
         "failover_hints_password" => {

@@ -99,9 +99,10 @@ const CLUSTERED: [&str; 15] = [
     "watch_user",
 ];
 /// Further ones, which rules tie to others.
-const CLUSTERED_TIED: [&str; 6] = [
+const CLUSTERED_TIED: [&str; 7] = [
     "failover_hints_password",
     "failover_hints_user",
+    "fence",
     "read_functions",
     "read_write_split",
     "replicas",

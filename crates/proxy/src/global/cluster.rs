@@ -27,6 +27,13 @@ use weir_watch::{Snapshot, Writes};
 use super::lock;
 use crate::driver::Wake;
 
+mod leader;
+#[cfg(test)]
+mod tests;
+
+use leader::Leaders;
+pub(crate) use leader::{LeaderReport, LeaderReporter};
+
 /// Means to wake the watching thread, which may not exist yet.
 #[derive(Debug, Default)]
 pub(crate) struct WatcherWakeup(Mutex<Option<Arc<dyn Wake>>>);
@@ -69,6 +76,8 @@ pub(crate) struct Cluster {
     lost_at: AtomicU64,
     /// When a host took writes again after the loss before that; 0 = there was none.
     regained_at: AtomicU64,
+    /// Reports of sources about the leader. No worker waits for them.
+    leaders: Mutex<Leaders>,
     wakeup: Arc<WatcherWakeup>,
 }
 
@@ -88,6 +97,7 @@ impl Cluster {
             is_followed: AtomicBool::new(false),
             lost_at: AtomicU64::new(0),
             regained_at: AtomicU64::new(0),
+            leaders: Mutex::default(),
             wakeup,
         }
     }
@@ -324,6 +334,3 @@ impl Clusters {
         &self.wakeup
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,22 +3,48 @@
 //! The value is read, then `/v3/watch` reports each later revision of the key at once. When a watch is quiet for long, the
 //! value is read again: a member that has lost the others answers watches, but not this.
 //! <https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway/>
+//!
+//! For a fence, the key of the member that is the leader is read as well: it has the address of its PostgreSQL.
+
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 use serde_json::json;
-use weir_config::Secret;
+use weir_config::{HostPoint, Secret};
 
 use super::http::{Failure, Http, shown};
 use super::{Source, State};
+use crate::clock::machine_us;
+use crate::global::LeaderReport;
+
+/// Time after which the value is read again if the watch says nothing.
+const QUIET_MAX: Duration = Duration::from_secs(10);
+/// This time for a fence. A report about the leader counts for 5 s: it is confirmed before its end, even if one read is slow.
+const QUIET_MAX_OF_LEADER: Duration = Duration::from_secs(2);
+/// Port of PostgreSQL where a member's address has none.
+const PORT: u16 = 5432;
 
 /// Adapter; see the module's page.
 pub(super) struct Etcd {
     http: Http,
     /// The key in base64, as the gateway wants it.
     key: String,
+    /// Start of the keys of members, which end with their names.
+    members: String,
     login: Option<(String, Secret)>,
+    /// True if the states name the leader's host.
+    names_leader: bool,
+    /// True if the last leader's host could not be found, which was logged.
+    is_blind: bool,
+}
+
+/// Value of a member's key.
+#[derive(Deserialize)]
+struct Member {
+    /// Address of PostgreSQL, as `postgres://HOST:PORT/postgres`.
+    conn_url: String,
 }
 
 #[derive(Deserialize)]
@@ -79,8 +105,15 @@ struct Event {
 
 impl Etcd {
     pub(super) fn new(http: Http, key: &str, login: Option<(String, Secret)>) -> Self {
-        let key = BASE64_STANDARD.encode(key);
-        Self { http, key, login }
+        let scope = key.strip_suffix("leader").unwrap_or(key);
+        Self {
+            http,
+            key: BASE64_STANDARD.encode(key),
+            members: format!("{scope}members/"),
+            login,
+            names_leader: false,
+            is_blind: false,
+        }
     }
 
     /// Returns the token of a login; `None` without a user.
@@ -97,7 +130,7 @@ impl Etcd {
 
     /// Passes on the changes from this revision on, until there was none for a while.
     fn watch(
-        &self,
+        &mut self,
         server: &str,
         token: Option<&str>,
         revision: u64,
@@ -107,14 +140,84 @@ impl Etcd {
             "create_request": { "key": self.key, "start_revision": revision.to_string() }
         });
         let request = request.to_string();
-        let mut lines = self.http.stream(server, "/v3/watch", token, &request)?;
+        let quiet = match self.names_leader {
+            true => QUIET_MAX_OF_LEADER,
+            false => QUIET_MAX,
+        };
+        let mut lines = self
+            .http
+            .stream(server, "/v3/watch", token, &request, quiet)?;
         while let Some(line) = lines.next()? {
-            for event in events(&line)? {
+            let events = events(&line)?;
+            if self.names_leader && !events.is_empty() {
+                // The line may have waited here for long. A read tells who is the leader now.
+                heard(self.read_state(server, token)?.0);
+                continue;
+            }
+            for event in events {
                 let is_gone = event.kind == "DELETE";
-                heard(state((!is_gone).then_some(&event.kv)));
+                heard(State::new(words((!is_gone).then_some(&event.kv))));
             }
         }
         Ok(())
+    }
+
+    /// Reads the leader's key. Returns the state with the store's revision.
+    fn read_state(&mut self, server: &str, token: Option<&str>) -> Result<(State, u64), Failure> {
+        let asked_us = machine_us();
+        let range = self.range(server, token, &self.key)?;
+        let revision = number(&range.header.revision)?;
+        let pair = range.kvs.first();
+        let mut state = State::new(words(pair));
+        if self.names_leader {
+            let found = pair.map(|pair| self.host(server, token, pair)).transpose();
+            state.leader = self.report(server, &state.text, found, asked_us);
+        }
+        Ok((state, revision))
+    }
+
+    /// Reads a key.
+    fn range(&self, server: &str, token: Option<&str>, key: &str) -> Result<Range, Failure> {
+        let request = json!({ "key": key }).to_string();
+        let range = self.http.post(server, "/v3/kv/range", token, &request)?;
+        Ok(serde_json::from_slice(&range)?)
+    }
+
+    /// Returns the report about a leader with this host. A host that cannot be found is logged once.
+    fn report(
+        &mut self,
+        server: &str,
+        text: &str,
+        found: Result<Option<HostPoint>, Failure>,
+        asked_us: u64,
+    ) -> Option<LeaderReport> {
+        match found {
+            Ok(host) => {
+                self.is_blind = false;
+                Some(LeaderReport { host, asked_us })
+            }
+            Err(failure) => {
+                if !std::mem::replace(&mut self.is_blind, true) {
+                    tracing::warn!(
+                        "hints of failovers: {text} (etcd at {server}), and its host cannot be found: {failure}; \
+                         it is no witness"
+                    );
+                }
+                None
+            }
+        }
+    }
+
+    /// Returns the address of the PostgreSQL of the member that a value names.
+    fn host(&self, server: &str, token: Option<&str>, pair: &Pair) -> Result<HostPoint, Failure> {
+        let key = format!("{}{}", self.members, name(pair));
+        let range = self.range(server, token, &BASE64_STANDARD.encode(&key))?;
+        let pair = range.kvs.first();
+        let pair = pair.ok_or_else(|| Failure::Tool(format!("no key {}", shown(&key))))?;
+        let value = BASE64_STANDARD.decode(&pair.value).unwrap_or_default();
+        let member: Member = serde_json::from_slice(&value)?;
+        let url = &member.conn_url;
+        point(url).ok_or_else(|| Failure::Tool(format!("no address: {}", shown(url))))
     }
 }
 
@@ -123,14 +226,15 @@ impl Source for Etcd {
         // A new one each time: tokens expire after minutes.
         let token = self.log_in(server)?;
         loop {
-            let request = json!({ "key": self.key }).to_string();
-            let path = "/v3/kv/range";
-            let range = self.http.post(server, path, token.as_deref(), &request)?;
-            let range: Range = serde_json::from_slice(&range)?;
-            heard(state(range.kvs.first()));
-            let next = number(&range.header.revision)? + 1;
+            let (state, revision) = self.read_state(server, token.as_deref())?;
+            heard(state);
+            let next = revision + 1;
             self.watch(server, token.as_deref(), next, heard)?;
         }
+    }
+
+    fn name_leader(&mut self) {
+        self.names_leader = true;
     }
 }
 
@@ -151,14 +255,30 @@ fn events(line: &[u8]) -> Result<Vec<Event>, Failure> {
 }
 
 /// Describes a value of the key. The revision at which the key was made tells one term of a leader from the next.
-fn state(pair: Option<&Pair>) -> State {
+fn words(pair: Option<&Pair>) -> String {
     let Some(pair) = pair else {
-        return State("there is no leader".to_owned());
+        return "there is no leader".to_owned();
     };
-    let name = BASE64_STANDARD.decode(&pair.value).unwrap_or_default();
-    let name = shown(&String::from_utf8_lossy(&name));
     let since = shown(&pair.create_revision);
-    State(format!("{name} is the leader since revision {since}"))
+    let name = shown(&name(pair));
+    format!("{name} is the leader since revision {since}")
+}
+
+/// Returns the name of the leader.
+fn name(pair: &Pair) -> String {
+    let name = BASE64_STANDARD.decode(&pair.value).unwrap_or_default();
+    String::from_utf8_lossy(&name).into_owned()
+}
+
+/// Returns the host of a member's address, always with a port.
+fn point(url: &str) -> Option<HostPoint> {
+    let rest = url.strip_prefix("postgres://");
+    let rest = rest.or_else(|| url.strip_prefix("postgresql://"))?;
+    let host = rest.split(['/', '?']).next()?;
+    let host = host.rsplit('@').next()?;
+    let mut point = HostPoint::parse(host).ok()?;
+    point.port.get_or_insert(PORT);
+    Some(point)
 }
 
 /// Returns a revision, which is positive.
@@ -180,11 +300,33 @@ mod tests {
         let events_of_put = events(put).unwrap();
         assert_eq!(events_of_put.len(), 1);
         assert_eq!(
-            state(Some(&events_of_put[0].kv)).0,
+            words(Some(&events_of_put[0].kv)),
             "n1 is the leader since revision 9"
         );
         let delete = br#"{"result":{"header":{"revision":"8"},"events":[{"type":"DELETE","kv":{"key":"a2V5","mod_revision":"8"}}]}}"#;
         assert_eq!(events(delete).unwrap()[0].kind, "DELETE");
+    }
+
+    #[test]
+    fn addresses_of_members_are_read() {
+        for (url, expected) in [
+            ("postgres://127.0.0.1:20001/postgres", "127.0.0.1:20001"),
+            ("postgresql://Db1/postgres?x=y", "Db1:5432"),
+            ("postgres://u:p@[::1]:5433", "[::1]:5433"),
+            ("postgres://10.0.0.1", "10.0.0.1:5432"),
+        ] {
+            let point = point(url).map(|point| point.to_string());
+            assert_eq!(point.as_deref(), Some(expected), "{url}");
+        }
+        for url in [
+            "",
+            "postgres://",
+            "http://a:1",
+            "postgres://a:0/",
+            "postgres://a b/",
+        ] {
+            assert_eq!(point(url), None, "{url}");
+        }
     }
 
     #[test]

@@ -12,8 +12,6 @@ use weir_tls::web;
 
 /// Limit of each step of a request: the look-up of the name, the connection, the request, the head and the body.
 const STEP_MAX: Duration = Duration::from_secs(2);
-/// Time after which a stream without a byte is given up: its connection may be dead.
-const QUIET_MAX: Duration = Duration::from_secs(10);
 /// Largest answer, and longest line of a stream, in bytes. A host takes some 200 bytes in Patroni's answer.
 const ANSWER_MAX: u64 = 64 << 10;
 /// Largest head of an answer, in bytes.
@@ -65,7 +63,7 @@ impl Http {
             .unversioned_rustls_crypto_provider(web::cryptography())
             .build();
         let pages = config(tls.clone()).timeout_recv_body(Some(STEP_MAX));
-        let streams = config(tls).timeout_per_read(Some(QUIET_MAX));
+        let streams = config(tls);
         Self {
             pages: pages.build().new_agent(),
             streams: streams.build().new_agent(),
@@ -103,15 +101,18 @@ impl Http {
         body(request.content_type("application/json").send(json)?)
     }
 
-    /// Sends a text in JSON, and returns the lines of the answer, which need not have an end.
+    /// Sends a text in JSON, and returns the lines of the answer, which need not have an end. After `quiet` without a byte
+    /// it is given up: its connection may be dead.
     pub(super) fn stream(
         &self,
         server: &str,
         path: &str,
         authorization: Option<&str>,
         json: &str,
+        quiet: Duration,
     ) -> Result<Lines, Failure> {
         let request = self.streams.post(format!("{server}{path}"));
+        let request = request.config().timeout_per_read(Some(quiet)).build();
         let request = authorized(request, authorization);
         let response = ok(request.content_type("application/json").send(json)?)?;
         let body = response.into_body().into_with_config();

@@ -5,13 +5,19 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
-use weir_config::Secret;
+use serde_json::Value;
+use weir_config::{HostAddr, HostPoint, Secret};
 
 use super::http::{Failure, Http, shown};
 use super::{Source, State};
+use crate::clock::machine_us;
+use crate::global::LeaderReport;
 
 /// Roles of the member that holds the leader lock. Patroni 2 and earlier said `master` in places.
-const LEADERS: [&str; 4] = ["leader", "standby_leader", "master", "primary"];
+const LEADERS: [&str; 4] = ["leader", STANDBY_LEADER, "master", "primary"];
+
+/// Role of the leader of a standby cluster, which takes no writes.
+const STANDBY_LEADER: &str = "standby_leader";
 
 /// Adapter; see the module's page.
 pub(super) struct Patroni {
@@ -31,6 +37,11 @@ struct Member {
     role: String,
     /// Missing while the member's server does not run.
     timeline: Option<u64>,
+    /// Address of the member's PostgreSQL, if it has told one. A surprise here makes the answer no worse as a hint.
+    #[serde(default)]
+    host: Value,
+    #[serde(default)]
+    port: Value,
 }
 
 impl Patroni {
@@ -49,13 +60,15 @@ impl Patroni {
 impl Source for Patroni {
     fn read(&mut self, server: &str, heard: &mut dyn FnMut(State)) -> Result<(), Failure> {
         let authorization = self.authorization.as_deref();
+        let asked_us = machine_us();
         let answer = self.http.get(server, "/cluster", authorization)?;
-        heard(state(&answer)?);
+        heard(state(&answer, asked_us)?);
         Ok(())
     }
 }
 
-fn state(answer: &[u8]) -> Result<State, Failure> {
+/// Describes the cluster as an answer shows it to a question of this time.
+fn state(answer: &[u8], asked_us: u64) -> Result<State, Failure> {
     let answer: Answer = serde_json::from_slice(answer)?;
     let mut members = answer.members.iter();
     let leader = members.find(|member| LEADERS.contains(&&*member.role));
@@ -67,7 +80,30 @@ fn state(answer: &[u8]) -> Result<State, Failure> {
             format!("{} is the leader{timeline}", shown(name))
         }
     };
-    Ok(State(text))
+    let leader = match leader {
+        None => Some(LeaderReport {
+            host: None,
+            asked_us,
+        }),
+        Some(member) => member.point().map(|host| LeaderReport {
+            host: Some(host),
+            asked_us,
+        }),
+    };
+    Ok(State { text, leader })
+}
+
+impl Member {
+    /// Returns the address of the member's PostgreSQL, if it takes writes.
+    fn point(&self) -> Option<HostPoint> {
+        let port = u16::try_from(self.port.as_u64()?).ok();
+        let port = port.filter(|port| *port > 0)?;
+        let address = HostAddr::parse(self.host.as_str()?).ok()?;
+        (self.role != STANDBY_LEADER).then_some(HostPoint {
+            address,
+            port: Some(port),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -80,7 +116,11 @@ mod tests {
     #[test]
     fn the_leader_and_its_timeline_are_read() {
         let check = |answer: &str, expected: &str| {
-            assert_eq!(state(answer.as_bytes()).unwrap().0, expected, "{answer}");
+            assert_eq!(
+                state(answer.as_bytes(), 7).unwrap().text,
+                expected,
+                "{answer}"
+            );
         };
         check(REAL, "n0 is the leader on timeline 2");
         check(
@@ -96,6 +136,31 @@ mod tests {
     }
 
     #[test]
+    fn the_address_of_the_leader_is_read() {
+        let leader = |answer: &str| {
+            let report = state(answer.as_bytes(), 7).unwrap().leader?;
+            assert_eq!(report.asked_us, 7);
+            Some(report.host.map(|host| host.to_string()))
+        };
+        assert_eq!(leader(REAL), Some(Some("127.0.0.1:20001".to_owned())));
+        let nobody = REAL.replace("leader", "replica");
+        assert_eq!(leader(&nobody), Some(None), "there is none");
+        // No host can be told.
+        for (from, to) in [
+            ("leader", STANDBY_LEADER),
+            ("\"host\": \"127.0.0.1\", ", ""),
+            ("\"127.0.0.1\"", "7"),
+            ("\"127.0.0.1\"", "\"a b\\n\""),
+            ("20001", "0"),
+            ("20001", "65536"),
+            ("20001", "\"20001\""),
+        ] {
+            assert!(REAL.contains(from), "{from}");
+            assert_eq!(leader(&REAL.replace(from, to)), None, "{from} {to}");
+        }
+    }
+
+    #[test]
     fn other_answers_are_refused() {
         let deep = "[".repeat(60_000);
         for answer in [
@@ -108,7 +173,7 @@ mod tests {
             r#"{"members": [{"name": "a", "role": "leader", "timeline": -1}]}"#,
             &deep,
         ] {
-            assert!(state(answer.as_bytes()).is_err(), "{answer}");
+            assert!(state(answer.as_bytes(), 7).is_err(), "{answer}");
         }
     }
 }

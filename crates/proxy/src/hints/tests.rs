@@ -3,10 +3,12 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use weir_auth::userlist::UserList;
 use weir_tls::web;
@@ -152,6 +154,7 @@ fn spec(tool: HintTool, servers: &[&str], followers: &[(&str, &Arc<Cluster>)]) -
     let follower = |(database, cluster): &(&str, &Arc<Cluster>)| Follower {
         database: (*database).into(),
         cluster: Arc::clone(cluster),
+        reporter: None,
     };
     SourceSpec {
         source: HintSource {
@@ -278,6 +281,168 @@ fn a_change_of_the_key_in_etcd_is_heard_at_once() {
     sources.stop();
 }
 
+/// Gives all followers of a source a fence.
+fn fence(spec: &mut SourceSpec) {
+    for follower in &mut spec.followers {
+        let cluster = Arc::clone(&follower.cluster);
+        follower.reporter = Some(Arc::new(LeaderReporter::new(cluster)));
+    }
+}
+
+/// Returns the leader that a cluster knows of, as `SHOW HOSTS` shows hosts. `none` if a source says that there is none.
+fn leader(cluster: &Cluster) -> Option<String> {
+    let report = cluster.leader(crate::clock::machine_us())?;
+    let none = || "none".to_owned();
+    Some(report.host.map_or_else(none, |host| host.to_string()))
+}
+
+#[test]
+fn the_leader_of_a_database_with_a_fence_is_reported_until_its_source_fails() {
+    let member = |role: &str| {
+        format!(r#"{{"name": "n0", "role": "{role}", "host": "10.0.0.1", "port": 5433}}"#)
+    };
+    let says = Arc::new(Mutex::new((200, member("leader"))));
+    let answers = Arc::clone(&says);
+    let patroni = Fake::start(move |_, stream| {
+        let (status, members) = answers.lock().unwrap().clone();
+        page(stream, status, &format!(r#"{{"members": [{members}]}}"#));
+    });
+    let (clusters, _wakeups) = clusters();
+    let (fenced, open) = (clusters.of("shop"), clusters.of("mail"));
+    let followers = [("shop", &fenced), ("mail", &open)];
+    let mut spec = spec(HintTool::Patroni, &[&patroni.address], &followers);
+    fence(&mut spec);
+    spec.followers[1].reporter = None;
+    let sources = Sources::default();
+    sources.settle(vec![spec]).unwrap();
+    let expected = Some("10.0.0.1:5433".to_owned());
+    wait_until(|| leader(&fenced) == expected);
+    assert_eq!(leader(&open), None, "without a fence");
+    // Each answer confirms it, and the age of an answer is that of its question.
+    let first = fenced.leader(0).unwrap().asked_us;
+    wait_until(|| {
+        fenced
+            .leader(0)
+            .is_some_and(|it| it.asked_us > first + 900_000)
+    });
+    assert_eq!(leader(&fenced), expected);
+    *says.lock().unwrap() = (200, member("replica"));
+    wait_until(|| leader(&fenced).as_deref() == Some("none"));
+    *says.lock().unwrap() = (200, member("leader"));
+    wait_until(|| leader(&fenced) == expected);
+    *says.lock().unwrap() = (503, String::new());
+    wait_until(|| leader(&fenced).is_none());
+    *says.lock().unwrap() = (200, member("leader"));
+    wait_until(|| leader(&fenced) == expected);
+    sources.stop();
+    assert_eq!(leader(&fenced), None, "a source that is not read any more");
+}
+
+#[test]
+fn the_leader_in_etcd_gets_its_address_from_its_member_for_a_fence_only() {
+    let (lines, told) = bounded::<String>(4);
+    let leader_value = Arc::new(Mutex::new("bjA="));
+    let values = Arc::clone(&leader_value);
+    let (sender, keys) = bounded(64);
+    let watches = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&watches);
+    let etcd = Fake::start(move |request, stream| {
+        let range = |value: &str| {
+            format!(
+                r#"{{"header":{{"revision":"7"}},"kvs":[{{"create_revision":"3","value":"{value}"}}]}}"#
+            )
+        };
+        let key = |name: &str| BASE64_STANDARD.encode(format!("/service/main/{name}"));
+        if request.starts_with("POST /v3/watch ") {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+            let number = count.fetch_add(1, Ordering::SeqCst) + 1;
+            // The last watch gets the lines.
+            while count.load(Ordering::SeqCst) == number {
+                if let Ok(line) = told.recv_timeout(Duration::from_millis(5)) {
+                    let _ = write!(stream, "{:x}\r\n{line}\n\r\n", line.len() + 1);
+                }
+            }
+        } else if request.contains(&key("leader")) {
+            page(stream, 200, &range(&values.lock().unwrap()));
+        } else if request.contains(&key("members/n0")) {
+            let _ = sender.send("n0");
+            let member = r#"{"conn_url":"postgres://10.0.0.1:5433/postgres","role":"master"}"#;
+            page(stream, 200, &range(&BASE64_STANDARD.encode(member)));
+        } else {
+            // A member without a key.
+            let _ = sender.send("other");
+            page(stream, 200, r#"{"header":{"revision":"7"}}"#);
+        }
+    });
+    let (clusters, wakeups) = clusters();
+    let cluster = clusters.of("shop");
+    let open = spec(HintTool::Etcd, &[&etcd.address], &[("shop", &cluster)]);
+    let mut fenced = open.clone();
+    fence(&mut fenced);
+    let sources = Sources::default();
+    sources.settle(vec![fenced.clone()]).unwrap();
+    let expected = Some("10.0.0.1:5433".to_owned());
+    wait_until(|| leader(&cluster) == expected);
+    // A quiet watch is no confirmation; the next read is.
+    let first = cluster.leader(0).unwrap().asked_us;
+    wait_until(|| cluster.leader(0).is_some_and(|it| it.asked_us > first));
+    // Another leader, whose address is not known. The watch says so at once.
+    *leader_value.lock().unwrap() = "bjE=";
+    let put = r#"{"result":{"events":[{"kv":{"create_revision":"9","value":"bjE="}}]}}"#;
+    lines.send(put.to_owned()).unwrap();
+    wait_until(|| leader(&cluster).is_none());
+    wait_until(|| cluster.take_suspicion());
+    *leader_value.lock().unwrap() = "bjA=";
+    lines.send(put.to_owned()).unwrap();
+    wait_until(|| leader(&cluster) == expected);
+    sources.stop();
+    assert_eq!(leader(&cluster), None);
+    // Without a fence nothing but the leader's key is read.
+    while keys.try_recv().is_ok() {}
+    while wakeups.try_recv().is_ok() {}
+    cluster.take_suspicion();
+    assert!(!open.continues(&fenced) && open.continues(&open.clone()));
+    let before = watches.load(Ordering::SeqCst);
+    sources.settle(vec![open]).unwrap();
+    wait_until(|| watches.load(Ordering::SeqCst) > before);
+    wait_until(|| {
+        // The watch before may take a line with it to its end.
+        let _ = lines.try_send(put.to_owned());
+        cluster.take_suspicion()
+    });
+    assert!(keys.is_empty());
+    assert_eq!(leader(&cluster), None);
+    sources.stop();
+    // Ends the last watch.
+    watches.fetch_add(1, Ordering::SeqCst);
+}
+
+#[test]
+fn a_panic_of_a_source_withdraws_its_leader() {
+    struct Bad;
+    impl Source for Bad {
+        fn read(&mut self, _: &str, heard: &mut dyn FnMut(State)) -> Result<(), Failure> {
+            heard(State {
+                text: "n0 is the leader".to_owned(),
+                leader: Some(LeaderReport {
+                    host: weir_config::HostPoint::parse("10.0.0.1:5432").ok(),
+                    asked_us: crate::clock::machine_us(),
+                }),
+            });
+            panic!("as the test wants it");
+        }
+    }
+    let (clusters, wakeups) = clusters();
+    let cluster = clusters.of("shop");
+    let mut spec = spec(HintTool::Patroni, &["a:1"], &[("shop", &cluster)]);
+    fence(&mut spec);
+    let (_stop, stopped) = bounded(0);
+    let reader = Reader::new(spec, stopped);
+    assert!(thread::spawn(move || reader.run(&mut Bad)).join().is_err());
+    assert_eq!(wakeups.len(), 2, "reported and withdrawn");
+    assert_eq!(leader(&cluster), None);
+}
+
 #[test]
 fn servers_that_fail_are_passed_over() {
     let closed = bind();
@@ -399,7 +564,9 @@ fn answers_have_a_largest_size() {
     let failure = http.get(&endless.address, "/", None).unwrap_err();
     assert!(failure.to_string().contains("larger"), "{failure}");
     assert!(http.get(&endless.address, "/head", None).is_err());
-    let mut lines = http.stream(&endless.address, "/", None, "{}").unwrap();
+    let mut lines = http
+        .stream(&endless.address, "/", None, "{}", LIMIT)
+        .unwrap();
     let failure = lines.next().unwrap_err();
     assert!(matches!(failure, Failure::LongLine), "{failure}");
 }
@@ -416,7 +583,7 @@ fn a_source_is_told_to_be_lost_once_and_tried_less_and_less() {
     assert!(reader.is_lost);
     assert_eq!(failed(&mut reader), Duration::ZERO);
     assert_eq!(failed(&mut reader), RETRY_MIN * 2);
-    reader.heard("a:1", State("one".to_owned()));
+    reader.heard("a:1", State::new("one".to_owned()));
     assert!(!reader.is_lost);
     assert_eq!(failed(&mut reader), Duration::ZERO);
     assert_eq!(failed(&mut reader), RETRY_MIN);

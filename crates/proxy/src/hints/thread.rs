@@ -21,6 +21,7 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.spec.end_reports();
         drop(self.stop.take());
         self.http.clone().shutdown();
     }

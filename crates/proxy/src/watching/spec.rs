@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_auth::stored::StoredSecret;
-use weir_config::{ClusterHost, Global, HostAddr, HostRole, ServerTls};
+use weir_config::{ClusterHost, Fence, Global, HostAddr, HostRole, ServerTls};
 use weir_watch::{Configured, Host, Rules, SplitBrain};
 
 use crate::global::{Cluster, Clusters};
@@ -41,6 +41,8 @@ pub(crate) struct ClusterSpec {
     pub(crate) hosts: Vec<HostSpec>,
     pub(crate) rules: Rules,
     pub(crate) login: WatchLogin,
+    /// True if the leader that sources of hints name is a witness for a new primary.
+    pub(crate) is_fenced: bool,
     /// Place for the results.
     pub(crate) cluster: Arc<Cluster>,
 }
@@ -95,6 +97,7 @@ fn spec(settled: &Settled, hosts: &Hosts, clusters: &Clusters, entry: &str) -> O
             tls: pool.tls,
             iterations_max: global.scram_iterations_max,
         },
+        is_fenced: cluster.fence == Fence::Patroni,
         cluster: clusters.of(entry),
     })
 }

@@ -2,6 +2,7 @@
 //! clock.
 
 mod hosts;
+mod leaders;
 mod names;
 mod probing;
 mod protection;

@@ -8,6 +8,8 @@ use weir_pool::Moment;
 use weir_watch::{Snapshot, Watch, Writes};
 
 use super::spec::ClusterSpec;
+use crate::clock::machine_us;
+use crate::global::LeaderReport;
 use crate::worker::ServerId;
 
 /// Host of a cluster, as far as its connections are concerned.
@@ -33,6 +35,10 @@ pub(super) struct Watched {
     known_write: Moment,
     /// Time at which the latest probe was sent that the primary has answered.
     answered: Moment,
+    /// Report about the leader that `watch` knows.
+    leader: Option<LeaderReport>,
+    /// Name of a leader that is none of the hosts, which was logged.
+    stranger: Option<String>,
 }
 
 impl Watched {
@@ -46,6 +52,8 @@ impl Watched {
             published: None,
             known_write: Moment(0),
             answered: Moment(0),
+            leader: None,
+            stranger: None,
             spec,
         }
     }
@@ -60,6 +68,46 @@ impl Watched {
             self.known_write = write;
             self.watch.wrote(now);
         }
+    }
+
+    /// Passes on which host is the leader, as sources of hints name it.
+    pub(super) fn hear_sources(&mut self, now: Moment) {
+        let now_us = machine_us();
+        let is_fenced = self.spec.is_fenced;
+        let leader = is_fenced.then(|| self.spec.cluster.leader(now_us));
+        let leader = leader.flatten();
+        if leader == self.leader {
+            return;
+        }
+        let named = leader.as_ref().and_then(|report| {
+            let host = self.place_of(report.host.as_ref()?.to_string())?;
+            Some((host, now_us.saturating_sub(report.asked_us)))
+        });
+        match named {
+            Some((host, age)) => {
+                // The clocks differ in their start only.
+                let asked = Moment(now.0.saturating_sub(age));
+                self.watch.hear_leader(now, host, asked);
+            }
+            None => self.watch.forget_leader(),
+        }
+        self.leader = leader;
+    }
+
+    /// Returns the place of the host that `SHOW HOSTS` shows by this name. Another name is logged once.
+    fn place_of(&mut self, name: String) -> Option<usize> {
+        let mut hosts = self.spec.hosts.iter();
+        let place = hosts.position(|spec| spec.host.name.eq_ignore_ascii_case(&name));
+        if place.is_none() && self.stranger.as_ref() != Some(&name) {
+            let names: Vec<_> = self.spec.hosts.iter().map(|it| &*it.host.name).collect();
+            tracing::warn!(
+                "database {}: failover_hints name {name} as leader, which is none of its hosts ({}): it is no witness",
+                self.spec.database,
+                names.join(", ")
+            );
+            self.stranger = Some(name);
+        }
+        place
     }
 
     /// Notes the address at which a host with a name answers, or that it does not answer.

@@ -30,12 +30,13 @@ impl Watch {
         }
         self.identify();
         let mut seats: Vec<Seat> = self.members.iter().map(Member::seat).collect();
-        self.readmit(&mut seats);
+        let leader = self.leader_at(now);
+        self.readmit(&mut seats, leader);
         let ruling = if self.identity == Identity::Disputed {
             Ruling::Contested
         } else {
             let before = self.term.map(|term| term.elected);
-            election::elect(&seats, before, self.patience(now))
+            election::elect(&seats, before, leader, self.patience(now))
         };
         if ruling == Ruling::Contested {
             let since = *self.contested_since.get_or_insert(now);
@@ -99,9 +100,9 @@ impl Watch {
         }
     }
 
-    /// Admits a fenced host to the election again if a standby vouches for it: one that streams on its timeline, which is
-    /// a later one, or the host that won against it. It was made the primary again while nobody saw it in recovery.
-    fn readmit(&self, seats: &mut [Seat]) {
+    /// Admits a fenced host to the election again if there is a witness: its timeline is a later one, and a standby streams
+    /// on it or a tool names the host as leader; or the host that won against it follows it. It was made the primary again while nobody saw it in recovery.
+    fn readmit(&self, seats: &mut [Seat], leader: Option<usize>) {
         let Some(elected) = self.term.map(|term| term.elected) else {
             return;
         };
@@ -111,8 +112,8 @@ impl Watch {
                 continue;
             };
             let is_later = timeline > elected.timeline;
-            let has_witness = is_later && election::witness(seats, timeline).is_some();
-            if (has_witness || winner == Some(Says::Streams(timeline)))
+            let has_witness = election::witness(seats, timeline).is_some() || leader == Some(host);
+            if (is_later && has_witness || winner == Some(Says::Streams(timeline)))
                 && let Some(seat) = seats.get_mut(host)
             {
                 seat.says = Some(Says::Primary(timeline));
@@ -161,6 +162,7 @@ impl Watch {
             self.events.push(event);
         }
         self.set_writes(now, Writes::To(id), event);
+        self.tell_step_back(elected, before, seats);
     }
 
     /// Begins a term: what was proved by samples of another one counts no longer.

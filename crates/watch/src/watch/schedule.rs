@@ -124,7 +124,8 @@ impl Watch {
         if self.haste.suspected >= last {
             due = due.min(soonest.max(self.haste.suspected));
         }
-        if member.vitals.is_returning() {
+        let is_leader_to_be = member.is_answering() && self.is_leader_to_be(host, last);
+        if member.vitals.is_returning() || is_leader_to_be {
             due = due.min(soonest);
         }
         let is_primary = self.term.is_some_and(|term| term.elected.host == host);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::election;
 use crate::election::Incumbent;
 use crate::election::Proof;
+use crate::election::Says;
 use crate::election::Seat;
 use crate::event::Event;
 use crate::event::Evidence;
@@ -51,6 +52,7 @@ impl Watch {
     pub(super) fn evidence(&self, proof: Proof) -> Evidence {
         match proof {
             Proof::InRecovery => Evidence::InRecovery,
+            Proof::Named => Evidence::Named,
             Proof::Only => Evidence::Only,
             Proof::Returned => Evidence::Returned,
             Proof::Rule(rule) => Evidence::Rule(rule),
@@ -64,6 +66,31 @@ impl Watch {
         Event::SplitBrain {
             claims: election::claims(seats).map(claim).collect(),
             hold: self.rules.hold,
+        }
+    }
+
+    /// Warns if the timeline of the primary has gone back: below that of the last term, or, in the first one, below that of
+    /// standbys.
+    pub(super) fn tell_step_back(
+        &mut self,
+        elected: Incumbent,
+        before: Option<Term>,
+        seats: &[Seat],
+    ) {
+        let of_standby = |seat: &Seat| match seat.says {
+            Some(Says::Standby(timeline) | Says::Streams(timeline)) => Some(timeline),
+            Some(Says::Primary(_)) | None => None,
+        };
+        let known = match before {
+            Some(term) => Some(term.elected.timeline),
+            None => seats.iter().filter_map(of_standby).max(),
+        };
+        if let Some(known) = known.filter(|known| *known > elected.timeline) {
+            self.events.push(Event::SetBack {
+                host: self.name(elected.host),
+                timeline: elected.timeline,
+                known,
+            });
         }
     }
 

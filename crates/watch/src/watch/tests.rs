@@ -1,6 +1,7 @@
 //! Tests of the watch: each is a short story of a cluster, told by scripted hosts.
 
 mod fresh;
+mod leader;
 mod primary;
 mod probes;
 mod reads;

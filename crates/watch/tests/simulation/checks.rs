@@ -36,6 +36,8 @@ struct Lately {
     recovering: u64,
     /// Connections closed since the last answer.
     resets: u32,
+    /// Time at which a tool was asked that named the host.
+    named: Option<u64>,
     /// Order of the last probe.
     ordered: Option<u64>,
 }
@@ -94,6 +96,12 @@ impl Checks {
         if self.lately[host].resets >= 3 {
             self.lately[host].silent = now;
         }
+    }
+
+    /// A tool names a host as leader.
+    pub(crate) fn named(&mut self, host: usize, asked: u64) {
+        let last = &mut self.lately[host].named;
+        *last = (*last).max(Some(asked));
     }
 
     pub(crate) fn delivered(&mut self, host: usize) {
@@ -156,12 +164,15 @@ impl Checks {
         let (lately, limit) = (self.lately[before.0], world.limit());
         let is_recent = |at: u64| at > 0 && world.now - at <= limit;
         let is_streamed = is_recent(self.streamed[seen.branch]);
+        let named = self.lately[host].named;
+        let is_named = named.is_some_and(|at| world.now - at < 5_000_000);
         assert!(
-            !self.lost.contains(&now) || is_streamed,
+            !self.lost.contains(&now) || is_streamed || is_named,
             "{now:?} takes writes again"
         );
         self.lost.push(before);
-        let has_witness = is_recent(lately.silent) || is_recent(lately.recovering) || is_streamed;
+        let is_gone = is_recent(lately.silent) || is_recent(lately.recovering);
+        let has_witness = is_gone || is_streamed || is_named;
         let may_rule = world.rules.split_brain == SplitBrain::Newest;
         assert!(
             has_witness || may_rule,

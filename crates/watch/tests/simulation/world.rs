@@ -56,6 +56,10 @@ pub(crate) enum Op {
     KillSession(usize),
     /// A client saw an error that makes the pooler suspicious.
     Suspect,
+    /// A tool that was asked so many microseconds ago names a host as leader, right or wrong.
+    Name { host: usize, age: u64 },
+    /// The tool cannot be asked any more.
+    Unname,
 }
 
 /// Probe under way.
@@ -173,6 +177,13 @@ impl World {
             }
             Op::KillSession(host) => self.reset(host),
             Op::Suspect => self.watch.suspect(Moment(self.now)),
+            Op::Name { host, age } => {
+                let asked = self.now.saturating_sub(age);
+                self.checks.named(host, asked);
+                let (now, asked) = (Moment(self.now), Moment(asked));
+                self.watch.hear_leader(now, host, asked);
+            }
+            Op::Unname => self.watch.forget_leader(),
         }
         self.drive();
     }

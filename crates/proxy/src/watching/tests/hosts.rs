@@ -12,6 +12,8 @@ use crate::driver::memory::{End, Peer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
     Primary,
+    /// Primary on a later timeline.
+    Promoted,
     Standby,
     /// Connections are refused.
     Refuses,
@@ -132,6 +134,7 @@ impl HostSide {
             Manner::Primary | Manner::Standby => {
                 self.say(|out| rows(out, &[row(manner == Manner::Standby)]));
             }
+            Manner::Promoted => self.say(|out| rows(out, &[cells(PROMOTED)])),
             Manner::Fails(severity, code) => self.say(|out| {
                 error(out, severity, code);
                 encode::ready_for_query(out, TransactionStatus::Idle).unwrap();
@@ -174,6 +177,13 @@ pub(super) fn row(is_standby: bool) -> Vec<Option<Vec<u8>>> {
         false => "f|0/5000|0/5000|000000010000000000000003||||||1|7/1|off",
         true => "t||||0/5000|0/5000|f|1|streaming|2|7/1|off",
     };
+    cells(line)
+}
+
+/// Row of a primary on timeline 2.
+const PROMOTED: &str = "f|0/6000|0/6000|000000020000000000000003||||||1|7/1|off";
+
+fn cells(line: &str) -> Vec<Option<Vec<u8>>> {
     let columns = line.split('|');
     let columns = columns.map(|text| Some(text.as_bytes().to_vec()).filter(|it| !it.is_empty()));
     columns.collect()

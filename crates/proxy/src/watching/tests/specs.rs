@@ -128,6 +128,14 @@ fn a_reload_without_changes_continues_every_cluster() {
     };
     assert_eq!(continues(&made("replicas=10.0.0.8")), [true, true]);
     assert_eq!(continues(&made("replicas=10.0.0.7")), [false, true]);
+    // What is known is kept when a fence comes or goes.
+    let fence = "replicas=10.0.0.8 failover_hints=patroni:http://127.0.0.1:1 fence=patroni";
+    let fenced = made(fence);
+    assert_eq!(continues(&fenced), [true, true]);
+    let are_fenced =
+        |specs: &[ClusterSpec]| specs.iter().map(|it| it.is_fenced).collect::<Vec<_>>();
+    assert_eq!(are_fenced(&before), [false, false]);
+    assert_eq!(are_fenced(&fenced), [true, false]);
     assert_eq!(
         continues(&made("replicas=10.0.0.8 split_brain=keep")),
         [false, true]

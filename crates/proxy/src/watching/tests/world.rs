@@ -161,6 +161,7 @@ pub(super) fn spec(clusters: &Clusters, database: &str, hosts: Vec<HostSpec>) ->
             outgoing: Ok(None),
             iterations_max: 10_000,
         },
+        is_fenced: false,
         cluster: {
             let cluster = clusters.of(database);
             cluster.follow_writes();
