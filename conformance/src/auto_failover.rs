@@ -141,12 +141,13 @@ impl AutoFailover {
     pub fn freeze(&mut self, number: usize) -> Result<()> {
         let node = self.nodes.get(number).context("no such node")?;
         let agent = node.agent.as_ref().context("no agent")?.pid();
-        for pid in std::iter::once(agent).chain(children(agent)?) {
+        // Each process once: one of the server may end as soon as it goes on.
+        let server = postmaster::processes(&node.data)?;
+        let below = std::iter::once(agent).chain(children(agent)?);
+        for pid in below.filter(|pid| !server.contains(pid)) {
             self.frozen.push(pid);
             postmaster::send("STOP", pid)?;
         }
-        let server = postmaster::pid(&node.data)?;
-        self.frozen.retain(|pid| *pid != server);
         postmaster::freeze(&node.data, &mut self.frozen)
     }
 
@@ -247,7 +248,19 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        drop(self.agent.take());
+        let Some(agent) = self.agent.take() else {
+            return;
+        };
+        let below = children(agent.pid()).unwrap_or_default();
+        drop(agent);
+        // Left if the agent was killed because it took too long.
+        let is_agent = |pid: &u32| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+            name.is_ok_and(|name| name.trim_end() == "pg_autoctl")
+        };
+        for pid in below.into_iter().filter(is_agent) {
+            drop(postmaster::send("KILL", pid));
+        }
         if postmaster::pid(&self.data).is_ok() {
             drop(postmaster::end(&self.data, "QUIT"));
         }

@@ -60,10 +60,14 @@ pub(crate) fn freeze(data: &Path, frozen: &mut Vec<u32>) -> Result<()> {
     Ok(())
 }
 
-/// Lets stopped processes go on, the last one first.
+/// Lets stopped processes go on, the last one first. All of them go on, also if one has ended.
 pub(crate) fn thaw(frozen: &mut Vec<u32>) -> Result<()> {
-    let mut frozen = frozen.drain(..).rev();
-    frozen.try_for_each(|pid| send("CONT", pid))
+    let sent: Vec<_> = frozen
+        .drain(..)
+        .rev()
+        .map(|pid| send("CONT", pid))
+        .collect();
+    sent.into_iter().collect()
 }
 
 pub(crate) fn send(signal: &str, pid: u32) -> Result<()> {
