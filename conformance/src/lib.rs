@@ -10,6 +10,7 @@
 )]
 
 pub mod answer;
+pub mod auto_failover;
 pub mod child;
 pub mod clock;
 pub mod cluster;
@@ -42,6 +43,7 @@ pub mod tls;
 pub mod tools;
 pub mod weir;
 
+pub use auto_failover::AutoFailover;
 pub use clock::SOON;
 pub use clock::wait_until;
 pub use cluster::Cluster;

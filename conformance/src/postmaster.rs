@@ -45,6 +45,31 @@ pub(crate) fn end(data: &Path, signal: &str) -> Result<()> {
     })
 }
 
+/// Stops all processes of a server and adds their ids to `frozen`.
+pub(crate) fn freeze(data: &Path, frozen: &mut Vec<u32>) -> Result<()> {
+    // The postmaster first: it starts no process meanwhile.
+    let postmaster = pid(data)?;
+    frozen.push(postmaster);
+    send("STOP", postmaster)?;
+    for pid in processes(data)? {
+        if pid != postmaster {
+            frozen.push(pid);
+            send("STOP", pid)?;
+        }
+    }
+    Ok(())
+}
+
+/// Lets stopped processes go on, the last one first. All of them go on, also if one has ended.
+pub(crate) fn thaw(frozen: &mut Vec<u32>) -> Result<()> {
+    let sent: Vec<_> = frozen
+        .drain(..)
+        .rev()
+        .map(|pid| send("CONT", pid))
+        .collect();
+    sent.into_iter().collect()
+}
+
 pub(crate) fn send(signal: &str, pid: u32) -> Result<()> {
     tools::run(Command::new("kill").args(["-s", signal, &pid.to_string()]))?;
     Ok(())

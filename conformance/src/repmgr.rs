@@ -55,6 +55,8 @@ pub struct Repmgr {
     daemons: Vec<Guarded>,
     nodes: Vec<Node>,
     directory: TempDir,
+    /// Processes that are stopped.
+    frozen: Vec<u32>,
 }
 
 impl Repmgr {
@@ -73,6 +75,7 @@ impl Repmgr {
             daemons: Vec::new(),
             nodes: nodes.collect::<Result<_>>()?,
             directory,
+            frozen: Vec::new(),
         };
         repmgr.initialise()?;
         for node in &repmgr.nodes {
@@ -187,6 +190,26 @@ impl Repmgr {
         postmaster::end(self.node(number).data(), "KILL")
     }
 
+    /// Stops all processes of a node, which closes no connection.
+    ///
+    /// # Errors
+    /// When the node does not run.
+    pub fn freeze(&mut self, number: usize) -> Result<()> {
+        let daemon = self.daemons.get(number).context("no repmgrd")?;
+        self.frozen.push(daemon.pid());
+        daemon.signal("STOP")?;
+        let data = self.node(number).data().to_owned();
+        postmaster::freeze(&data, &mut self.frozen)
+    }
+
+    /// Lets all stopped processes go on.
+    ///
+    /// # Errors
+    /// When one of them has ended.
+    pub fn thaw(&mut self) -> Result<()> {
+        postmaster::thaw(&mut self.frozen)
+    }
+
     /// Brings a former primary back that was killed, as a standby of the new one.
     ///
     /// # Errors
@@ -258,6 +281,12 @@ impl Repmgr {
     /// When there is none.
     pub fn connect_leader(&self) -> Result<crate::Raw> {
         self.node(self.wait_leader()?).connect(LIMIT)
+    }
+}
+
+impl Drop for Repmgr {
+    fn drop(&mut self) {
+        drop(self.thaw());
     }
 }
 

@@ -1,7 +1,7 @@
-//! `failover_hints` with a real Patroni cluster and its etcd: both report a failover, and Weir finds the new primary long
-//! before the next probe is due.
+//! `failover_hints` with a real Patroni cluster and its etcd, with repmgr and with pg_auto_failover: all report a failover,
+//! and Weir finds the new primary long before the next probe is due.
 //!
-//! Not a part of `make test`, because it takes a minute and needs Patroni and etcd:
+//! Not a part of `make test`, because it takes two minutes and needs Patroni, etcd, repmgr and pg_auto_failover:
 //! `cargo test -p weir-conformance --features drill --test failover_hints`.
 
 use std::collections::HashMap;
@@ -17,6 +17,9 @@ use weir_conformance::Weir;
 use weir_conformance::patroni::LEADER_KEY;
 use weir_conformance::patroni::Shape;
 use weir_conformance::wait_until;
+
+#[path = "failover_hints/databases.rs"]
+mod databases;
 
 /// Time within which Weir follows a hint: the third host follows the new primary after `wal_retrieve_retry_interval`
 /// (5 s), and decides between two that may accept writes.

@@ -241,24 +241,11 @@ impl Node {
     }
 
     pub(super) fn freeze_server(&mut self) -> Result<()> {
-        // The postmaster first: it starts no process meanwhile.
-        let postmaster = self.postmaster()?;
-        self.frozen.push(postmaster);
-        postmaster::send("STOP", postmaster)?;
-        for pid in postmaster::processes(&self.data)? {
-            if pid != postmaster {
-                self.frozen.push(pid);
-                postmaster::send("STOP", pid)?;
-            }
-        }
-        Ok(())
+        postmaster::freeze(&self.data, &mut self.frozen)
     }
 
     pub(super) fn thaw(&mut self) -> Result<()> {
-        let frozen = self.frozen.drain(..);
-        frozen
-            .rev()
-            .try_for_each(|pid| postmaster::send("CONT", pid))
+        postmaster::thaw(&mut self.frozen)
     }
 
     /// Role and state as the agent and the server say them.

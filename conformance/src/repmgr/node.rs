@@ -170,7 +170,11 @@ log_level = INFO
         postgres::initialise(&self.bin, directory, &self.data)?;
         let options = postgres::Options {
             settings: SETTINGS.lines().map(str::to_owned).collect(),
-            hba: vec!["host replication all 127.0.0.1/32 trust".to_owned()],
+            hba: vec![
+                "host replication all 127.0.0.1/32 trust".to_owned(),
+                // Of tests that read the tables of repmgr.
+                "host postgres hints 127.0.0.1/32 scram-sha-256".to_owned(),
+            ],
             ..postgres::Options::default()
         };
         let port = self.address.port();

@@ -15,6 +15,69 @@ enumeration! {
         Patroni = "patroni",
         /// etcd, in which Patroni keeps the name of the leader.
         Etcd = "etcd",
+        /// Table `repmgr.nodes` of a repmgr cluster.
+        Repmgr = "repmgr",
+        /// Monitor of pg_auto_failover.
+        AutoFailover = "pg_auto_failover",
+    }
+}
+
+impl HintTool {
+    const ALL: [Self; 4] = [Self::Patroni, Self::Etcd, Self::Repmgr, Self::AutoFailover];
+
+    /// True if the tool keeps its state in a PostgreSQL database.
+    #[must_use]
+    pub const fn is_sql(self) -> bool {
+        matches!(self, Self::Repmgr | Self::AutoFailover)
+    }
+
+    /// Returns an element for this tool, for advice.
+    const fn example(self) -> &'static str {
+        match self {
+            Self::Patroni => "patroni:http://HOST:PORT",
+            Self::Etcd => "etcd:http://HOST:PORT/NAMESPACE/SCOPE",
+            Self::Repmgr => "repmgr:postgresql://HOST:PORT/DATABASE",
+            Self::AutoFailover => "pg_auto_failover:postgresql://HOST:PORT/DATABASE",
+        }
+    }
+}
+
+/// Protocol of a place that tells of failovers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HintScheme {
+    /// `http`.
+    Http,
+    /// `https`.
+    Https,
+    /// `postgresql`, without TLS.
+    Postgresql,
+}
+
+impl HintScheme {
+    /// Splits the scheme from a URL.
+    fn split(url: &str) -> Option<(Self, &str)> {
+        let schemes = [
+            ("http", Self::Http),
+            ("https", Self::Https),
+            ("postgresql", Self::Postgresql),
+            ("postgres", Self::Postgresql),
+        ];
+        let (name, rest) = url.split_once("://")?;
+        let mut schemes = schemes.into_iter();
+        let (_, scheme) = schemes.find(|(known, _)| *known == name)?;
+        Some((scheme, rest))
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+            Self::Postgresql => "postgresql",
+        }
+    }
+
+    fn is_sql(self) -> bool {
+        self == Self::Postgresql
     }
 }
 
@@ -23,8 +86,8 @@ enumeration! {
 pub struct HintPoint {
     /// The tool; `None` = that of the element before.
     pub tool: Option<HintTool>,
-    /// True for `https`.
-    pub is_secure: bool,
+    /// Protocol of the server.
+    pub scheme: HintScheme,
     /// Host with a port. Never a unix socket.
     pub host: HostPoint,
     /// Path behind the port, which begins with `/`; empty if there is none.
@@ -36,9 +99,10 @@ pub struct HintPoint {
 pub struct HintSource {
     /// The tool.
     pub tool: HintTool,
-    /// Servers as `http://HOST:PORT` or `https://HOST:PORT`. At least one.
+    /// Servers as `SCHEME://HOST:PORT`, with `http`, `https` or `postgresql`. At least one.
     pub servers: Vec<String>,
-    /// Key of the leader in etcd, as `/service/main/leader`; empty for Patroni.
+    /// Place of the state: in etcd the key of the leader, as `/service/main/leader`; for repmgr the name of the database;
+    /// for pg_auto_failover `DATABASE/FORMATION/GROUP`; empty for Patroni.
     pub key: String,
 }
 
@@ -66,18 +130,23 @@ pub struct Hints {
 
 /// Maximum number of elements of a list.
 const PLACES_MAX: usize = 32;
-/// Longest path. Patroni's namespace and scope are words.
+/// Longest path. Patroni's namespace and scope are words, and so are names of databases and formations.
 const PATH_MAX: usize = 255;
+/// Formation of pg_auto_failover unless the path names one.
+const FORMATION: &str = "default";
+/// Group of pg_auto_failover unless the path names one.
+const GROUP: &str = "0";
 
 impl HintPoint {
-    /// Parses `TOOL:http://HOST:PORT/PATH`, or with `https`. The tool and the path may be missing.
+    /// Parses `TOOL:SCHEME://HOST:PORT/PATH`. The tool and the path may be missing.
     ///
     /// # Errors
     /// Describes the mistake in the text.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        const SHAPE: &str = "a place for hints must be patroni:http://HOST:PORT or etcd:http://HOST:PORT/NAMESPACE/SCOPE, \
+        const SHAPE: &str = "a place for hints must be patroni:http://HOST:PORT, etcd:http://HOST:PORT/NAMESPACE/SCOPE, \
+                             repmgr:postgresql://HOST:PORT/DATABASE or pg_auto_failover:postgresql://HOST:PORT/DATABASE, \
                              such as patroni:http://10.0.0.1:8008 or etcd:http://10.0.0.1:2379/service/main";
-        let mut tools = [HintTool::Patroni, HintTool::Etcd].into_iter();
+        let mut tools = HintTool::ALL.into_iter();
         let named = tools.find_map(|tool| {
             let rest = text.strip_prefix(tool.as_str())?.strip_prefix(':')?;
             Some((tool, rest))
@@ -86,10 +155,7 @@ impl HintPoint {
             Some((tool, url)) => (Some(tool), url),
             None => (None, text),
         };
-        let (is_secure, rest) = match url.strip_prefix("https://") {
-            Some(rest) => (true, rest),
-            None => (false, url.strip_prefix("http://").ok_or(SHAPE)?),
-        };
+        let (scheme, rest) = HintScheme::split(url).ok_or(SHAPE)?;
         let (host, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
@@ -112,7 +178,7 @@ impl HintPoint {
         let path = path.to_owned();
         Ok(Self {
             tool,
-            is_secure,
+            scheme,
             host,
             path,
         })
@@ -122,8 +188,7 @@ impl HintPoint {
 impl HintPoint {
     /// Returns the server, as `http://HOST:PORT`.
     fn server(&self) -> String {
-        let scheme = if self.is_secure { "https" } else { "http" };
-        format!("{scheme}://{}", self.host)
+        format!("{}://{}", self.scheme.as_str(), self.host)
     }
 }
 
@@ -166,44 +231,84 @@ pub(crate) fn sources(points: &[HintPoint]) -> Result<Vec<HintSource>, String> {
     for point in points {
         let server = point.server();
         let Some(tool) = point.tool else {
-            let source = sources.last_mut().ok_or_else(|| {
-                format!(
-                    "names no tool for hints: write patroni:{point} or etcd:{point}/service/SCOPE"
-                )
-            })?;
-            if !point.path.is_empty() && key(&point.path) != source.key {
-                return Err(format!(
-                    "has {point} behind another path: write {}:{point}, or remove the path",
-                    source.tool
-                ));
-            }
+            let source = sources.last_mut().ok_or_else(|| without_tool(point))?;
+            check_next(point, source)?;
             source.servers.push(server);
             continue;
         };
-        let is_right = match tool {
-            HintTool::Patroni => point.path.is_empty(),
-            HintTool::Etcd => point.path.len() > 1,
-        };
-        if !is_right {
-            let advice = match tool {
-                HintTool::Patroni => "remove the path",
-                HintTool::Etcd => "append Patroni's namespace and scope, such as /service/main",
-            };
-            return Err(format!("has {point}: {advice}"));
-        }
-        let key = match tool {
-            HintTool::Patroni => String::new(),
-            HintTool::Etcd => key(&point.path),
-        };
+        let key = key(tool, point).map_err(|advice| format!("has {point}: {advice}"))?;
         let servers = vec![server];
         sources.push(HintSource { tool, servers, key });
     }
     Ok(sources)
 }
 
-/// Returns the key of the leader below Patroni's namespace and scope.
-fn key(path: &str) -> String {
-    format!("{path}/leader")
+/// Describes a first element that names no tool.
+fn without_tool(point: &HintPoint) -> String {
+    let advice = match (point.scheme.is_sql(), &*point.path) {
+        (false, _) => format!("write patroni:{point} or etcd:{point}/service/SCOPE"),
+        (true, "") => {
+            format!("write repmgr:{point}/DATABASE or pg_auto_failover:{point}/DATABASE")
+        }
+        (true, _) => format!("write repmgr:{point} or pg_auto_failover:{point}"),
+    };
+    format!("names no tool for hints: {advice}")
+}
+
+/// Checks that an element without a tool may be one more server of this source.
+fn check_next(point: &HintPoint, source: &HintSource) -> Result<(), String> {
+    let tool = source.tool;
+    if point.scheme.is_sql() != tool.is_sql() {
+        let example = tool.example();
+        return Err(format!(
+            "has {point} behind a place of {tool}, which is read as {example}: name the tool of {point}"
+        ));
+    }
+    if !point.path.is_empty() && key(tool, point).as_ref() != Ok(&source.key) {
+        return Err(format!(
+            "has {point} behind another path: write {tool}:{point}, or remove the path"
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the place of a tool's state, as [`HintSource::key`] has it.
+///
+/// # Errors
+/// Advice to those who wrote the element.
+fn key(tool: HintTool, point: &HintPoint) -> Result<String, String> {
+    if point.scheme.is_sql() != tool.is_sql() {
+        return Err(format!("write {}", tool.example()));
+    }
+    let path = point.path.trim_start_matches('/');
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    match (tool, &*parts) {
+        (HintTool::Patroni, []) => Ok(String::new()),
+        (HintTool::Patroni, _) => Err("remove the path".to_owned()),
+        (HintTool::Etcd, []) => {
+            Err("append Patroni's namespace and scope, such as /service/main".to_owned())
+        }
+        (HintTool::Etcd, _) => Ok(format!("{}/leader", point.path)),
+        (HintTool::Repmgr | HintTool::AutoFailover, []) => {
+            Err(format!("append the name of the database, such as /{tool}"))
+        }
+        (HintTool::Repmgr, [database]) => Ok((*database).to_owned()),
+        (HintTool::Repmgr, _) => Err("only the name of a database may follow the port".to_owned()),
+        (HintTool::AutoFailover, [database, rest @ ..]) => {
+            let (formation, group) = match rest {
+                [] => (FORMATION, GROUP),
+                [formation] => (*formation, GROUP),
+                [formation, group] if group.parse::<u16>().is_ok() => (*formation, *group),
+                _ => {
+                    return Err(
+                        "write /DATABASE, or /DATABASE/FORMATION/GROUP with the number of the group"
+                            .to_owned(),
+                    );
+                }
+            };
+            Ok(format!("{database}/{formation}/{group}"))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -261,6 +366,41 @@ mod tests {
     }
 
     #[test]
+    fn databases_of_tools_are_places_too() {
+        use HintTool::{AutoFailover, Repmgr};
+        assert_eq!(
+            read(
+                "repmgr:postgresql://db1:5432/repmgr,postgres://db2:5432,postgresql://[::1]:5432/repmgr/"
+            ),
+            Ok(vec![source(
+                Repmgr,
+                &[
+                    "postgresql://db1:5432",
+                    "postgresql://db2:5432",
+                    "postgresql://[::1]:5432"
+                ],
+                "repmgr"
+            )])
+        );
+        for (path, key) in [
+            ("/pg_auto_failover", "pg_auto_failover/default/0"),
+            ("/m/sales", "m/sales/0"),
+            ("/m/default/2", "m/default/2"),
+        ] {
+            assert_eq!(
+                read(&format!(
+                    "pg_auto_failover:postgresql://10.0.0.9:5000{path}"
+                )),
+                Ok(vec![source(
+                    AutoFailover,
+                    &["postgresql://10.0.0.9:5000"],
+                    key
+                )])
+            );
+        }
+    }
+
+    #[test]
     fn a_list_has_a_largest_length() {
         let list = |count: usize| vec!["patroni:http://db1:8008"; count].join(",");
         assert_eq!(read(&list(32)).unwrap().len(), 32);
@@ -285,6 +425,44 @@ mod tests {
             ("http://db1:8008", "names no tool"),
             ("patroni:http://db1:8008/cluster", "remove the path"),
             ("patroni:http://db1:8008,http://db2:8008/x", "another path"),
+            ("patroni:postgresql://db1:8008", "write patroni:http://"),
+            ("repmgr:http://db1:5432/a", "write repmgr:postgresql://"),
+            ("repmgr:postgresql://db1/repmgr", "must be patroni:"),
+            ("repmgr:postgresqls://db1:5432/repmgr", "must be patroni:"),
+            ("repmgr:postgresql://db1:5432", "such as /repmgr"),
+            ("repmgr:postgresql://db1:5432/a/b", "only the name"),
+            (
+                "repmgr:postgresql://db1:5432/a,postgresql://db2:5432/b",
+                "another path",
+            ),
+            (
+                "repmgr:postgresql://db1:5432/a,http://db2:8008",
+                "name the tool of http://db2:8008",
+            ),
+            (
+                "postgresql://db1:5432/a",
+                "write repmgr:postgresql://db1:5432/a or",
+            ),
+            (
+                "postgresql://db1:5432",
+                "write repmgr:postgresql://db1:5432/DATABASE",
+            ),
+            (
+                "repmgr:postgresql://u:p@db1:5432/a",
+                "set failover_hints_user",
+            ),
+            (
+                "pg_auto_failover:postgresql://m:5432",
+                "such as /pg_auto_failover",
+            ),
+            (
+                "pg_auto_failover:postgresql://m:5432/a/b/c",
+                "number of the group",
+            ),
+            (
+                "pg_auto_failover:postgresql://m:5432/a/b/0/1",
+                "number of the group",
+            ),
             ("etcd:http://db1:2379", "namespace and scope"),
             (
                 "etcd:http://db1:2379/a/b,http://db2:2379/a/c",

@@ -70,7 +70,7 @@ pub use crate::convert::{Converted, convert};
 pub use crate::diff::{Change, diff};
 pub use crate::error::{ConfigError, ErrorKind};
 pub use crate::explain::pool_text;
-pub use crate::hint::{HintPoint, HintSource, HintTool, Hints};
+pub use crate::hint::{HintPoint, HintScheme, HintSource, HintTool, Hints};
 pub use crate::load::{Loaded, is_native, load, load_directory, upstream};
 pub use crate::network::Network;
 pub use crate::options::{

@@ -159,7 +159,7 @@ pub(crate) fn values(opt: &Opt) -> String {
         Kind::StateCheck => "off, always, sample(N%)".to_owned(),
         Kind::List | Kind::Hosts | Kind::Listen | Kind::ListenPoints => "list".to_owned(),
         Kind::Networks => "list of ADDRESS or ADDRESS/BITS".to_owned(),
-        Kind::Hints => "list of TOOL:http://HOST:PORT/PATH".to_owned(),
+        Kind::Hints => "list of TOOL:URL".to_owned(),
         Kind::HostPoints => "list of HOST or HOST:PORT".to_owned(),
         Kind::Patterns => "list of NAME, NAME*, SCHEMA.NAME, SCHEMA.*".to_owned(),
         Kind::Functions => "list of NAME or SCHEMA.NAME".to_owned(),

@@ -17,9 +17,12 @@ use crate::global::{Cluster, Clusters, LeaderReport, LeaderReporter, lock};
 use crate::settled::Settled;
 use crate::transport::HintRoots;
 
+mod auto_failover;
 mod etcd;
 mod http;
 mod patroni;
+mod repmgr;
+mod sql;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -128,6 +131,10 @@ impl SourceSpec {
         match self.source.tool {
             HintTool::Etcd => Box::new(etcd::Etcd::new(http, &self.source.key, login)),
             HintTool::Patroni => Box::new(patroni::Patroni::new(http, login)),
+            HintTool::Repmgr => Box::new(repmgr::Repmgr::new(login, &self.source.key)),
+            HintTool::AutoFailover => {
+                Box::new(auto_failover::AutoFailover::new(login, &self.source.key))
+            }
         }
     }
 }

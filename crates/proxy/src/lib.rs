@@ -7,6 +7,7 @@
 //! **Invariant:** a worker waits in one place only, for all of its sockets. Slow work (key derivation, TLS handshakes,
 //! name resolution, directories) is done on helper threads.
 
+pub mod blocking;
 mod clock;
 pub mod console;
 mod driver;

@@ -190,7 +190,7 @@ impl Entry<'_> {
         } else if !user.is_empty() && entry.failover_hints.is_empty() {
             ("failover_hints_user", "failover_hints")
         } else {
-            return None;
+            return self.has_nobody_to_read_hints(user);
         };
         let message = format!("has {key} and no {needed}: set both, or remove {key}");
         Some((key, message))
@@ -210,6 +210,19 @@ impl Entry<'_> {
             );
             ("fence", message)
         })
+    }
+
+    fn has_nobody_to_read_hints(&self, user: &str) -> Option<Conflict> {
+        let mut tools = self
+            .entry
+            .failover_hints
+            .iter()
+            .filter_map(|point| point.tool);
+        let tool = tools.find(|tool| tool.is_sql() && user.is_empty())?;
+        let message = format!(
+            "has failover_hints of {tool} and no failover_hints_user: name a user who may read its tables"
+        );
+        Some(("failover_hints", message))
     }
 
     fn balances_hosts(&self, raw: &Raw) -> Option<Conflict> {

@@ -114,11 +114,11 @@ section! {
         min_time_between_holds: Option<Duration> = seconds("0").unset();
         /// Overrides the global `keep_client`.
         keep_client: Option<bool> = flag("0").unset();
-        /// Places that tell of failovers, whose news have all hosts probed at once: `patroni:http://HOST:PORT` or `etcd:http://HOST:PORT/NAMESPACE/SCOPE`, or with `https`. Elements without a tool are further servers of the one before.
+        /// Places that tell of failovers, whose news have all hosts probed at once: `patroni:http://HOST:PORT` or `etcd:http://HOST:PORT/NAMESPACE/SCOPE`, or with `https`; `repmgr:postgresql://HOST:PORT/DATABASE` or `pg_auto_failover:postgresql://HOST:PORT/DATABASE`. Elements without a tool are further servers of the one before.
         failover_hints: Vec<HintPoint> = of_kind(Kind::Hints, "");
-        /// User at the places of `failover_hints`; without it they are asked anonymously.
+        /// User at the places of `failover_hints`; without it they are asked anonymously. Needed for `postgresql`.
         failover_hints_user: Option<String> = text("").unset().longest(127);
-        /// Password of `failover_hints_user`.
+        /// Password of `failover_hints_user`. A server of `postgresql` on another machine gets it by SCRAM only.
         failover_hints_password: Option<Secret> = of_kind(Kind::Secret, "").unset().longest(1024);
         /// CA certificates for places of `failover_hints` with `https`; without it those of the operating system.
         failover_hints_ca_file: Option<String> = text("").unset();

@@ -218,7 +218,7 @@ fn places_for_hints_of_failovers_are_refused_with_advice() {
         "failover_hints=db1:8008",
         "",
         expect![[r#"
-        pgbouncer.ini:2: bad value "db1:8008" for "failover_hints": a place for hints must be patroni:http://HOST:PORT or etcd:http://HOST:PORT/NAMESPACE/SCOPE, such as patroni:http://10.0.0.1:8008 or etcd:http://10.0.0.1:2379/service/main
+        pgbouncer.ini:2: bad value "db1:8008" for "failover_hints": a place for hints must be patroni:http://HOST:PORT, etcd:http://HOST:PORT/NAMESPACE/SCOPE, repmgr:postgresql://HOST:PORT/DATABASE or pg_auto_failover:postgresql://HOST:PORT/DATABASE, such as patroni:http://10.0.0.1:8008 or etcd:http://10.0.0.1:2379/service/main
     "#]],
     );
     check_two(
@@ -233,6 +233,20 @@ fn places_for_hints_of_failovers_are_refused_with_advice() {
         "",
         expect![[r#"
         pgbouncer.ini:2: database "shop" has etcd:http://e1:2379: append Patroni's namespace and scope, such as /service/main
+    "#]],
+    );
+    check_two(
+        "failover_hints=repmgr:http://db1:5432/repmgr failover_hints_user=u",
+        "",
+        expect![[r#"
+        pgbouncer.ini:2: database "shop" has repmgr:http://db1:5432/repmgr: write repmgr:postgresql://HOST:PORT/DATABASE
+    "#]],
+    );
+    check_two(
+        "failover_hints=pg_auto_failover:postgresql://m:5000/pg_auto_failover",
+        "",
+        expect![[r#"
+        pgbouncer.ini:2: database "shop" has failover_hints of pg_auto_failover and no failover_hints_user: name a user who may read its tables
     "#]],
     );
     check_two(

@@ -33,6 +33,9 @@ pub(super) enum Failure {
     /// A line of a stream is too long.
     #[error("a line of the answer has more than {ANSWER_MAX} bytes")]
     LongLine,
+    /// The database of a tool cannot be asked.
+    #[error(transparent)]
+    Sql(#[from] super::sql::SqlFailure),
     /// The server moves its pages, or has nothing to say.
     #[error("the server answers with status {0}")]
     Status(u16),

@@ -18,6 +18,8 @@ use crate::driver::Wake;
 use crate::settled::{Access, Setup};
 use crate::transport::Transport;
 
+mod sql;
+
 /// Time after which a test fails.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -149,6 +151,8 @@ fn stay_silent(stream: &mut TcpStream) {
 fn spec(tool: HintTool, servers: &[&str], followers: &[(&str, &Arc<Cluster>)]) -> SourceSpec {
     let key = match tool {
         HintTool::Etcd => "/service/main/leader".to_owned(),
+        HintTool::Repmgr => "repmgr".to_owned(),
+        HintTool::AutoFailover => "pg_auto_failover/default/0".to_owned(),
         HintTool::Patroni => String::new(),
     };
     let follower = |(database, cluster): &(&str, &Arc<Cluster>)| Follower {
