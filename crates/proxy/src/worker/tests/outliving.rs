@@ -269,3 +269,24 @@ fn a_server_may_be_lost_behind_any_byte_of_its_answer() {
         }
     }
 }
+
+#[test]
+fn values_that_the_block_has_changed_are_reported_with_the_error() {
+    for end in ENDS {
+        let block = ["BEGIN", "SET LOCAL TimeZone = 'CET'"];
+        let (mut world, client) = in_block(&block);
+        let heard = lose_with(&mut world, client, &say().query("SELECT 'x'"), end);
+        assert_eq!(heard, format!("{LOST} S(TimeZone=UTC) Z(E)"), "{end:?}");
+        let heard = world.ask(client, &say().query("ROLLBACK"));
+        assert_eq!(heard, "C(ROLLBACK) Z(I)");
+        goes_on(&mut world, client);
+
+        // Between two requests, the values are told at once.
+        let (mut world, client) = in_block(&block);
+        lose(&mut world, end);
+        assert_eq!(world.callers[client].heard(), "S(TimeZone=UTC)");
+        let heard = world.ask(client, &say().query("ROLLBACK"));
+        assert_eq!(heard, "C(ROLLBACK) Z(I)");
+        goes_on(&mut world, client);
+    }
+}

@@ -528,10 +528,9 @@ impl Simulation {
 
 /// True for a text that may run again when its server is lost: it shows this row, and does nothing else.
 fn reads(text: &str, row: &str) -> bool {
-    let Some((constant, rest)) = text
-        .strip_prefix("SELECT '")
-        .and_then(|it| it.split_once('\''))
-    else {
+    let query = text.strip_prefix("COPY (").unwrap_or(text);
+    let constant = query.strip_prefix("SELECT '");
+    let Some((constant, rest)) = constant.and_then(|rest| rest.split_once('\'')) else {
         return false;
     };
     let is_series = rest.starts_with("||i FROM generate_series(") && row.starts_with(constant);

@@ -24,7 +24,7 @@ impl Work<'_, '_> {
         } else if self.server.rarities.has(ServerRarity::RanUnread) && is_over {
             tell_but_reset(self.client, self.server, self.to_client.insert());
         } else {
-            tell(self.client, self.server, self.to_client.insert());
+            tell(self.client, &self.server.reported, self.to_client.insert());
         }
     }
 

@@ -22,12 +22,13 @@ use weir_wire::frontend::{self, tag};
 
 use super::alone::Lobby;
 use super::reply::answer;
+use super::request::tell;
 use super::{Batch, End, first_text, replies};
 use crate::client::Client;
 use crate::expected::{CopyState, Duty, Kind};
 use crate::fault::Fault;
 use crate::server::{Incoming, Sent, Server};
-use crate::settings::Settings;
+use crate::settings::{Reported, Settings};
 use crate::splice::Splice;
 use crate::unnamed;
 
@@ -49,7 +50,8 @@ pub(crate) enum LostBlock {
 /// Settings of a client before its transaction, to which a lost transaction returns.
 #[derive(Debug, Default)]
 pub(crate) enum Before {
-    Known(Arc<Settings>),
+    /// The settings that the client has set, and the values that it was told.
+    Known(Arc<Settings>, Arc<Reported>),
     /// Clients end with their servers.
     #[default]
     Unneeded,
@@ -67,12 +69,19 @@ pub(super) enum Step {
     Waits,
 }
 
+impl Before {
+    #[inline]
+    fn of(client: &Client) -> Self {
+        Self::Known(Arc::clone(&client.settings), Arc::clone(&client.reported))
+    }
+}
+
 impl Server {
     /// Lets this client outlive the server in the transactions of the lease that begins now, or nobody.
     #[inline]
     pub fn be_outlived_by(&mut self, client: Option<&Client>) {
         self.before = match client {
-            Some(client) => Before::Known(Arc::clone(&client.settings)),
+            Some(client) => Before::of(client),
             None => Before::Unneeded,
         };
     }
@@ -82,7 +91,7 @@ impl Server {
     pub(super) fn note_before(&mut self, client: &Client) {
         if !matches!(self.before, Before::Unneeded) && self.status == TransactionStatus::Idle {
             self.before = match self.question.is_nothing() {
-                true => Before::Known(Arc::clone(&client.settings)),
+                true => Before::of(client),
                 false => Before::Unsettled,
             };
         }
@@ -91,7 +100,7 @@ impl Server {
     /// True if a client can go on without this server, which ends in the client's transaction, if that is rolled back:
     /// nothing else of the session is lost.
     pub(super) fn is_outlived(&self, client: &Client) -> bool {
-        matches!(self.before, Before::Known(_))
+        matches!(self.before, Before::Known(..))
             && self.status != TransactionStatus::Idle
             && client.may_lose_server()
             && client.own_names.is_none()
@@ -132,7 +141,7 @@ pub fn leave_block(client: &mut Client, server: &mut Server, to_client: &mut Vec
     if !is_undone || server.incoming != Incoming::Nothing || !server.is_outlived(client) {
         return false;
     }
-    let Before::Known(settings) = std::mem::take(&mut server.before) else {
+    let Before::Known(settings, reported) = std::mem::take(&mut server.before) else {
         return false;
     };
     client.lost_block = LostBlock::Untold;
@@ -147,28 +156,39 @@ pub fn leave_block(client: &mut Client, server: &mut Server, to_client: &mut Vec
             .iter()
             .last()
             .is_some_and(|last| ends_batch(last.kind));
+        server.disarm_net();
+        server.repeat.forget();
         // As if PostgreSQL had said it: what the error undoes is undone.
         let mut said = Vec::new();
         Fault::TransactionLost.encode(&mut said);
-        if is_complete {
-            // Six bytes always fit.
-            let _ = encode::ready_for_query(&mut said, client.status_alone());
-        }
-        server.disarm_net();
-        server.repeat.forget();
-        let mut buffer = Vec::new();
-        let mut out = Splice::new(&said, &mut buffer);
-        if replies(client, server, &said, &mut out).is_err() {
+        if !say(client, server, &said, to_client) {
             return false;
         }
-        to_client.extend_from_slice(out.finish());
-        if !is_complete {
+        tell(client, &reported, to_client);
+        if is_complete {
+            said.clear();
+            // Six bytes always fit.
+            let _ = encode::ready_for_query(&mut said, client.status_alone());
+            if !say(client, server, &said, to_client) {
+                return false;
+            }
+        } else {
             client.refuse_batch(tag::SYNC);
         }
     }
+    tell(client, &reported, to_client);
     client.settings = settings;
     client.settings_changed();
     true
+}
+
+/// Gives a session a reply that its server has not sent. False if the reply does not fit there.
+fn say(client: &mut Client, server: &mut Server, said: &[u8], to_client: &mut Vec<u8>) -> bool {
+    let mut buffer = Vec::new();
+    let mut out = Splice::new(said, &mut buffer);
+    let is_fine = replies(client, server, said, &mut out).is_ok();
+    to_client.extend_from_slice(out.finish());
+    is_fine
 }
 
 /// True if a reply to this request ends with ReadyForQuery.

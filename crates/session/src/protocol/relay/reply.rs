@@ -452,7 +452,7 @@ impl Work<'_, '_> {
             && self.server.fence.is_none()
             && !Arc::ptr_eq(&self.client.reported, &self.server.reported)
         {
-            tell(self.client, self.server, self.to_client.insert());
+            tell(self.client, &self.server.reported, self.to_client.insert());
         }
         Ok(verdict)
     }
@@ -553,7 +553,7 @@ impl Work<'_, '_> {
         let has_ready = server.rarities.take(ServerRarity::OwesReady);
         let is_known = has_ready || is_last && !server.rarities.has(ServerRarity::RanUnread);
         if is_known && !Arc::ptr_eq(&self.client.reported, &server.reported) {
-            tell(self.client, server, self.to_client.insert());
+            tell(self.client, &server.reported, self.to_client.insert());
         }
         // This ReadyForQuery takes the place of the one held back.
         Ok(if has_ready {

@@ -11,6 +11,7 @@ use super::{ClientFault, Link, STREAM_MIN, is_too_long};
 use crate::client::{Client, Rest};
 use crate::expected::{Duty, Expected, Kind};
 use crate::server::{HostFacts, Progress, Sent, Server};
+use crate::settings::Reported;
 use crate::splice::Splice;
 use crate::sql::Deallocated;
 
@@ -165,7 +166,7 @@ fn settings(
         if client.reported == server.reported {
             share(&mut client.reported, &mut server.reported);
         } else {
-            tell(client, server, to_client);
+            tell(client, &server.reported, to_client);
         }
     }
     Ok(())
@@ -181,15 +182,15 @@ fn share<T>(one: &mut Arc<T>, other: &mut Arc<T>) {
     }
 }
 
-/// Sends the client the reported values of its server that it does not know yet (hazard COR-18).
-pub(super) fn tell(client: &mut Client, server: &Server, to_client: &mut Vec<u8>) {
-    for (name, value) in server.reported.iter() {
+/// Sends the client the reported values, of its server or of before, that it does not know (hazard COR-18).
+pub(super) fn tell(client: &mut Client, reported: &Arc<Reported>, to_client: &mut Vec<u8>) {
+    for (name, value) in reported.iter() {
         if client.reported.get(name) != Some(value) {
             // Cannot fail: the value came from a server in a message of the same layout.
             let _ = encode::parameter_status(to_client, name.as_bytes(), value.as_bytes());
         }
     }
-    client.reported = Arc::clone(&server.reported);
+    client.reported = Arc::clone(reported);
 }
 
 /// Reports values like [`tell`], behind a text that was not read. Leaves out values that the text may have reset: the

@@ -190,13 +190,13 @@ impl Work<'_, '_, '_, '_> {
             return false;
         }
         if server.status() != TransactionStatus::Idle || !server.question.is_nothing() {
-            tell(client, server, self.to_client);
+            tell(client, &server.reported, self.to_client);
             return true;
         }
         server.rarities.remove(ServerRarity::RanUnread);
         let changes = server.settings.changes_to(&client.settings);
         if changes.is_empty() {
-            tell(client, server, self.to_client);
+            tell(client, &server.reported, self.to_client);
             return true;
         }
         server.settings = Arc::clone(&client.settings);
