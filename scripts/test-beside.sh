@@ -12,6 +12,11 @@ cargo test "$@" --test classification -- suite::rt_11 || failed=1
 # which they wait. As `cargo xtask sim` builds it.
 cargo test --profile sim --quiet -p weir-proxy --lib --no-run || failed=1
 
+# Drills with real clusters of Patroni. Their times are not judged: the machine is busy.
+cargo build --quiet "$@" --features weir-conformance/drill --bin drill &&
+	"$(realpath "${CARGO_TARGET_DIR:-target}")/debug/drill" --untimed --clients 10 --seconds 3 \
+		switchover restart-fast replica-killed dns-silent-restart || failed=1
+
 # State of sessions and names in statements, over a primary with two replicas. As on one server, but for what takes long:
 # the other scripts also pass there, without the test that counts on a leak to the only server
 # (a_function_made_elsewhere_is_found_by_looking).

@@ -22,6 +22,8 @@ need postgresql-client-15 have psql
 need pgbouncer has_pgbouncer
 need haproxy has_haproxy
 need pgpool2 has_pgpool
+need patroni have patroni
+need etcd-server have etcd
 need chromium have chromium
 need python3-venv has_venv
 need ruby-activerecord has_active_record
@@ -47,7 +49,7 @@ failed=()
 
 say "All crates, and conformance: PostgreSQL, pgbench, psql and drivers (cargo test ${EVERYTHING[*]})"
 # Both wait more than they compute: beside all the others, and out of their way.
-note "poison, a classification, and sessions over three hosts run beside the others; their output comes last"
+note "poison, a classification, sessions over three hosts, and drills run beside the others; their output comes last"
 beside_output=$(mktemp)
 # A group of its own, which hears no Ctrl-C: it is stopped with us.
 setsid nice -n 10 bash scripts/test-beside.sh "${EVERYTHING[@]}" >"$beside_output" 2>&1 &
@@ -61,7 +63,7 @@ say "Lanes of a pool on threads, in orders that shuttle chooses"
 cargo test -p weir-pool --features model --test model || failed+=("model of the lanes")
 say "The simulator of the workers: 500 seeds that stay the same, then fresh ones for a minute (cargo xtask sim)"
 "${CARGO_TARGET_DIR:-target}/debug/xtask" sim || failed+=("simulator")
-wait "$beside" || failed+=("poison, classification, or state over three hosts")
+wait "$beside" || failed+=("poison, classification, state over three hosts, or drills")
 cat "$beside_output"
 
 if [ "${#failed[@]}" -gt 0 ]; then

@@ -103,6 +103,8 @@ pub struct Options {
     pub seed: u64,
     /// Options of Weir beside its defaults.
     pub settings: Vec<(String, String)>,
+    /// True if times count. On a busy machine they say more about the machine than about Weir.
+    pub is_timed: bool,
 }
 
 /// Cluster and load, as the event sees them.

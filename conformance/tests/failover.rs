@@ -24,6 +24,7 @@ fn rt_32_a_switchover_costs_only_what_was_in_flight() -> Result<()> {
         clients: 20,
         seed: 1,
         settings: Vec::new(),
+        is_timed: true,
     };
     let outcome = run(drill.context("no drill of this name")?, &options)?;
     ensure!(outcome.passed(), "{outcome}");

@@ -51,6 +51,9 @@ struct Flags {
     /// Option of Weir beside its defaults, as KEY=VALUE; may be given several times
     #[arg(long, value_parser = pair)]
     set: Vec<(String, String)>,
+    /// Judge no times, on a machine that is busy with other work
+    #[arg(long)]
+    untimed: bool,
     /// Write a page in Markdown to this file
     #[arg(long)]
     report: Option<PathBuf>,
@@ -132,6 +135,7 @@ fn options(flags: &Flags, subject: Subject) -> Options {
         clients: flags.clients,
         seed: flags.seed,
         settings: flags.set.clone(),
+        is_timed: !flags.untimed,
     }
 }
 

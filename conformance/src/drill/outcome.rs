@@ -128,8 +128,10 @@ impl Outcome {
     fn judge(&mut self, health: Result<(), String>) {
         let mut broken = Vec::new();
         broken.extend(health.err());
-        broken.extend(self.broken_gaps());
-        broken.extend(self.broken_waits());
+        if self.options.is_timed {
+            broken.extend(self.broken_gaps());
+            broken.extend(self.broken_waits());
+        }
         broken.extend(self.broken_errors());
         broken.extend(self.broken_ledger());
         self.broken = broken;
@@ -251,7 +253,6 @@ fn is_inside(place: Place) -> bool {
 fn is_permitted(disturbs: Disturbs, place: Place, code: &str) -> bool {
     match (disturbs, place) {
         (Disturbs::Weir, _) if code == CLOSED => true,
-        (Disturbs::Name, Place::Read | Place::Begin) => is_lost(code),
         (_, Place::Login | Place::Read | Place::Begin) => false,
         (Disturbs::Disk, Place::Inside | Place::Write | Place::Commit) if code == DISK_FULL => true,
         (_, Place::Inside) => is_lost(code) || code == "40001",
@@ -271,9 +272,7 @@ pub(super) fn guarantee(drill: &Drill) -> String {
     let lost = match drill.disturbs {
         Disturbs::Primary | Disturbs::Replicas => "",
         Disturbs::Disk => " They may also fail with the server's own 53100.",
-        Disturbs::Name => {
-            " Reads and BEGINs in flight may fail as writes do, reads may pause as long as writes, and both by dns_max_ttl longer."
-        }
+        Disturbs::Name => " Reads may pause as long as writes, and both by dns_max_ttl longer.",
         Disturbs::Weir => {
             " Beside that, each client loses its connection at most once for each event, and logins are refused while no Weir \
              runs. This time is added to the permitted pause of writes, and reads may pause for as long as writes: a new Weir serves \
