@@ -33,6 +33,8 @@ pub(super) const REPORTED_MAX: usize = 64;
 pub(super) enum Lost {
     /// PostgreSQL's last message, which was kept from the client so far.
     Hidden(Box<[u8]>),
+    /// Its last messages, likewise.
+    HiddenReply(Vec<u8>),
     /// The client has PostgreSQL's last message already.
     Spoken,
     /// Nothing of the client's transaction was committed.
@@ -44,6 +46,9 @@ pub(super) enum Lost {
 impl Lost {
     /// Returns the loss of a server whose last message, if any, has gone to the client or was hidden.
     fn of(session: &mut Session) -> Self {
+        if let Some(reply) = session.take_hidden_reply() {
+            return Self::HiddenReply(reply);
+        }
         match session.take_hidden_words() {
             Some(words) => Self::Hidden(words),
             None if session.is_dying() => Self::Spoken,
@@ -634,6 +639,7 @@ impl<D: Driver> Worker<D> {
                 let message = super::welcome::as_fatal(&words);
                 self.end_client(id, &message, "server closed");
             }
+            Lost::HiddenReply(reply) => self.end_client(id, &reply, "server closed"),
             Lost::Spoken => self.remove_client(id, Leaving::Lost, "server closed"),
             Lost::Unknown if !only_read => self.fail_client(id, &Fault::OutcomeUnknown),
             Lost::Unknown | Lost::Undone => self.fail_client(id, &Fault::ServerLost),

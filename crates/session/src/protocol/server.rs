@@ -115,6 +115,8 @@ pub struct Server {
     pub(crate) net: Net,
     /// Last message of a primary that the net has hidden.
     pub(crate) hidden_words: Option<Box<[u8]>>,
+    /// Messages up to that one, if they are the reply to the batch over the net; else empty.
+    pub(crate) hidden_reply: Vec<u8>,
     /// Warning of a shutdown that the net has kept back.
     pub(crate) warning: Option<Box<[u8]>>,
     /// Guard of that batch, if a replica may be too old for it.
@@ -209,6 +211,7 @@ impl Server {
             warning: None,
             guard: None,
             hidden_words: None,
+            hidden_reply: Vec::new(),
             host_facts: HostFacts::default(),
             interrupted: Vec::new(),
             fence: None,

@@ -62,6 +62,20 @@ impl<'a> Splice<'a> {
         self.copied = false;
     }
 
+    /// Returns everything kept or inserted so far, and leaves it out.
+    pub fn take(&mut self) -> Vec<u8> {
+        let bytes = match self.copied {
+            true => std::mem::take(self.buffer),
+            false => self
+                .input
+                .get(self.start..self.end)
+                .unwrap_or_default()
+                .to_vec(),
+        };
+        self.discard();
+        bytes
+    }
+
     /// True if nothing was kept or inserted.
     pub fn is_empty(&self) -> bool {
         if self.copied {
@@ -116,6 +130,19 @@ mod tests {
             s.keep(8, 10);
         });
         assert_eq!((bytes.as_slice(), copied), (&b"0189"[..], true));
+    }
+
+    #[test]
+    fn what_is_taken_is_left_out() {
+        let (input, mut buffer) = (*b"0123456789", Vec::new());
+        let mut splice = Splice::new(&input, &mut buffer);
+        splice.keep(2, 4);
+        assert_eq!(splice.take(), b"23");
+        splice.keep(5, 6);
+        splice.insert().push(b'!');
+        assert_eq!(splice.take(), b"5!");
+        splice.keep(8, 9);
+        assert_eq!(splice.finish(), b"8");
     }
 
     #[test]

@@ -88,6 +88,31 @@ fn what_may_have_done_something_is_lost_with_its_server() {
 }
 
 #[test]
+fn what_a_server_has_said_before_its_last_word_is_told_if_nothing_runs_again() {
+    // Both come in one packet. The first statement is committed.
+    let text = "BEGIN; SELECT nextval('public.seq_1'); COMMIT; SELECT 'y'";
+    let (mut world, client) = begun("");
+    world.callers[client].say(&say().query(text));
+    world.callers[client].serve();
+    world.turn(0);
+    let server = &mut world.servers[0];
+    server.hear();
+    while server.work() {}
+    // All but ReadyForQuery.
+    let len = server.unsent() - 6;
+    server.speak(len);
+    server.discard_unsent();
+    server.die(true, End::Orderly);
+    world.settle();
+    let heard = world.callers[client].heard();
+    assert!(heard.contains("C(COMMIT)"), "{heard}");
+    assert!(
+        heard.ends_with("E(FATAL 57P01 terminating connection due to administrator command)"),
+        "{heard}"
+    );
+}
+
+#[test]
 fn what_nobody_can_judge_is_lost_with_its_server() {
     let mut without_catalogue = World::new(1, "query_wait_notify = 0");
     without_catalogue.database = Some(Database::default());

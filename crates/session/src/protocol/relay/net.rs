@@ -98,6 +98,13 @@ impl Server {
         self.hidden_words.take()
     }
 
+    /// Takes the reply to the batch over the net, up to the server's last message, if the net has hidden both. Whoever does
+    /// not run the batch again passes it on: it may tell of what was committed.
+    pub fn take_hidden_reply(&mut self) -> Option<Vec<u8>> {
+        let reply = std::mem::take(&mut self.hidden_reply);
+        (!reply.is_empty()).then_some(reply)
+    }
+
     /// True if none of the reply to the batch over an armed net has gone to the client.
     pub fn is_over_net(&self) -> bool {
         self.net != Net::Off
@@ -200,7 +207,8 @@ impl Work<'_, '_> {
     /// connection. If a reply follows nevertheless, the client gets both.
     #[inline]
     pub(super) fn keeps_warning(&mut self, body: &[u8]) -> bool {
-        let is_kept = self.server.net == Net::Armed && has_code(body, &SHUTDOWNS);
+        let is_first = self.to_client.is_empty() && self.server.warning.is_none();
+        let is_kept = is_first && self.server.net == Net::Armed && has_code(body, &SHUTDOWNS);
         if is_kept {
             self.server.warning = Some(body.into());
         }
@@ -215,15 +223,20 @@ impl Work<'_, '_> {
                 self.server.net = Net::Off;
                 if let Some(warning) = self.server.warning.take() {
                     let len = u32::try_from(warning.len() + LENGTH_LEN).unwrap_or(u32::MAX);
+                    let rest = self.to_client.take();
                     let out = self.to_client.insert();
                     out.push(backend::tag::NOTICE_RESPONSE);
                     out.extend_from_slice(&len.to_be_bytes());
                     out.extend_from_slice(&warning);
+                    out.extend_from_slice(&rest);
                 }
             }
             Net::Armed | Net::Off => {}
             Net::Refused { by_text } => {
-                self.to_client.discard();
+                match self.server.hidden_words.is_some() {
+                    true => self.server.hidden_reply = self.to_client.take(),
+                    false => self.to_client.discard(),
+                }
                 self.client.reported = told;
                 self.server.errors.clear();
                 self.replied = Replied::default();
@@ -431,8 +444,22 @@ mod tests {
         // It was a statement's own.
         let row = b"D\0\0\0\x06\0\0".to_vec();
         let heard = hear(&mut client, &mut server, &row).0;
-        assert_eq!(heard, [row, warning].concat());
+        assert_eq!(heard, [warning, row].concat());
         assert!(!server.is_over_net() && !server.is_ending());
+    }
+
+    #[test]
+    fn warnings_of_a_statement_keep_their_number_and_place() {
+        let (mut client, mut server) = sent(&say().query("select 1"));
+        server.hide_host_facts(false);
+        let mut warning = error("WARNING", "57P02", "in its own words");
+        warning[0] = backend::tag::NOTICE_RESPONSE;
+        let row = b"D\0\0\0\x06\0\0".to_vec();
+        let mut heard = Vec::new();
+        for said in [&warning, &warning, &row, &warning] {
+            heard.append(&mut hear(&mut client, &mut server, said).0);
+        }
+        assert_eq!(heard, [&*warning, &*warning, &*row, &*warning].concat());
     }
 
     #[test]
