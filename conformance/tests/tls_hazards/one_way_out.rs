@@ -254,7 +254,8 @@ fn places(directory: &Path, found: &mut Vec<String>) -> Result<()> {
 }
 
 /// A single constructor makes all sockets to servers. The other places named here lead elsewhere (`route/console.rs`
-/// to Weir's own console), except `ready.rs`, which only sends an SSLRequest to see if a server answers.
+/// to Weir's own console, `hints/sql.rs` to a tool's database, without TLS and therefore without a password in clear text),
+/// except `ready.rs`, which only sends an SSLRequest to see if a server answers.
 #[test]
 fn sec_04_sockets_to_servers_are_made_in_one_place() -> Result<()> {
     let mut found = Vec::new();
@@ -268,6 +269,7 @@ fn sec_04_sockets_to_servers_are_made_in_one_place() -> Result<()> {
             "cli/src/route/console.rs: let stream = TcpStream::connect_timeout(&first, PATIENCE)?;",
             "cli/src/route/console.rs: let stream = UnixStream::connect(address)?;",
             "cli/src/upgrade/ask.rs: let stream = address(pid).and_then(|address| UnixStream::connect_addr(&address));",
+            "proxy/src/hints/sql.rs: match TcpStream::connect_timeout(address, STEP_MAX) {",
             "proxy/src/listen.rs: match std::os::unix::net::UnixStream::connect(&path) {",
             "proxy/src/monitor/ready.rs: ask_unix(&UnixStream::connect(path)?, share)",
             "proxy/src/monitor/ready.rs: ask_unix(&UnixStream::connect_addr(&address)?, share)",
