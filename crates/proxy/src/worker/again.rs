@@ -26,8 +26,8 @@ const REPEATS_MAX: u8 = 5;
 /// Likewise of ends without a word. The request may be what crashes PostgreSQL.
 const CRASHES_MAX: u8 = 2;
 
-/// A request that has run for longer is not sent again if its server on the primary says that it shuts down: an administrator
-/// may have ended just this one.
+/// A request that has run for longer is not sent again if its server on the primary says that it was ended: an administrator
+/// may have meant just this one.
 const REPEATED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Number of times that a client's present request was sent again.
@@ -126,6 +126,11 @@ pub(super) fn may_run_again(
         return false;
     }
     let is_explained = server.session.is_ending();
+    // After a crash, nobody has ended just this request.
+    let took = match server.session.is_ended_on_purpose() {
+        true => took,
+        false => Duration::ZERO,
+    };
     let may_go_on =
         |repeats: Repeats| repeats.may_go_on(is_explained, took, server.facts.connected_at);
     match &client.route {

@@ -33,7 +33,7 @@ pub(super) const REPORTED_MAX: usize = 64;
 pub(super) enum Lost {
     /// PostgreSQL's last message, which was kept from the client so far.
     Hidden(Box<[u8]>),
-    /// Its last messages, likewise.
+    /// Last messages of PostgreSQL, likewise.
     HiddenReply(Vec<u8>),
     /// The client has PostgreSQL's last message already.
     Spoken,

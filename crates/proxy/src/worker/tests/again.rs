@@ -219,6 +219,18 @@ fn a_read_that_an_administrator_may_have_ended_is_not_run_again() {
 }
 
 #[test]
+fn a_read_that_a_crash_has_cut_off_runs_again_however_long_it_ran() {
+    let (mut world, client) = begun("");
+    world.callers[client].say(&read());
+    world.callers[client].serve();
+    world.turn(0);
+    world.pass(Duration::from_secs(20));
+    world.servers[0].crash();
+    world.settle();
+    assert_eq!(world.callers[client].heard(), SEEN);
+}
+
+#[test]
 fn the_settings_of_a_client_are_there_when_its_read_runs_again() {
     let (mut world, client) = begun("default_pool_size = 1");
     world.ask(client, &say().query("SET TimeZone = 'CET'"));

@@ -419,6 +419,16 @@ impl Postgres {
         self.peer.end(how);
     }
 
+    /// Ends as PostgreSQL does after a crash of another process, without an answer.
+    pub(super) fn crash(&mut self) {
+        self.discard_unsent();
+        fatal(&mut self.outbox, "57P02", LAST_WORD);
+        // A warning: the severity does not matter to anybody.
+        self.outbox[0] = backend::tag::NOTICE_RESPONSE;
+        self.speak(usize::MAX);
+        self.die(false, End::Orderly);
+    }
+
     /// Sends a FATAL error, whole or not at all.
     pub(super) fn say_last_word(&mut self) {
         fatal(&mut self.outbox, "57P01", LAST_WORD);

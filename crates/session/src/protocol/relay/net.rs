@@ -83,6 +83,12 @@ impl Server {
         self.is_dying() || self.warning.is_some()
     }
 
+    /// True if the server has said over the net that an administrator ended its session, or shuts PostgreSQL down.
+    pub fn is_ended_on_purpose(&self) -> bool {
+        let mut said = self.hidden_words.iter().chain(&self.warning);
+        said.any(|body| has_code(body, &[SqlState::ADMIN_SHUTDOWN]))
+    }
+
     /// Hides changes of the values that belong to the host. Clients of this server may use another host next. On a
     /// standby, leases have no mark: a NOTIFY fails there.
     pub fn hide_host_facts(&mut self, is_standby: bool) {
