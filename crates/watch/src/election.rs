@@ -4,8 +4,8 @@
 //! the higher timeline was promoted later. That alone proves nothing: a standby may be promoted by mistake beside a live
 //! primary. The higher timeline therefore needs a witness: the former primary does not answer or is in recovery, a
 //! standby streams on the new timeline, or a tool that makes failovers names the host as leader. A name makes no host the
-//! primary: the host must say so itself, and on a higher timeline than all others. Equal timelines are two copies of one data directory, and no witness can tell them
-//! apart.
+//! primary: the host must say so itself, and on a higher timeline than all others. Equal timelines are two copies of one
+//! data directory, and no witness can tell them apart.
 
 use crate::rules::SplitBrain;
 

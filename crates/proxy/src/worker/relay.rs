@@ -138,9 +138,11 @@ impl<D: Driver> Worker<D> {
         // The client waits while the server is being checked for it.
         let leased = self.tables.servers.must_get(server);
         let leased = leased.filter(|server| server.lease == Some(id));
-        let is_held = leased.is_some_and(|server| server.is_cancelled_again);
+        if leased.is_some_and(|server| server.is_cancelled_again) {
+            self.tables.stall(id);
+            return 0;
+        }
         if leased.is_none()
-            || is_held && self.tables.stall(id)
             || self.tables.waits_for_answer(self.now, id, server, input)
             || self.waits_for_lsn(id, server, input)
         {
@@ -691,13 +693,12 @@ impl Tables {
         waits
     }
 
-    /// Lets a client's input wait. Always true.
+    /// Lets a client's input wait.
     #[cold]
-    fn stall(&mut self, id: ClientId) -> bool {
+    fn stall(&mut self, id: ClientId) {
         if let Some(client) = self.clients.must_get_mut(id) {
             client.stalled = true;
         }
-        true
     }
 
     /// True if the client's server is a replica.

@@ -355,7 +355,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Lets a client's batch, of whose reply the client has got nothing, run again: on the primary, if it knows several hosts.
-    /// Its server was connected at `connected_at`.
+    /// `connected_at` is the time at which the server was connected that had the batch.
     pub(super) fn run_elsewhere(&mut self, id: ClientId, batch: &[u8], connected_at: Moment) {
         let host = self.tables.host_of(id);
         if let Some((client, routing)) = self.tables.routed(id)

@@ -101,7 +101,8 @@ impl Watch {
     }
 
     /// Admits a fenced host to the election again if there is a witness: its timeline is a later one, and a standby streams
-    /// on it or a tool names the host as leader; or the host that won against it follows it. It was made the primary again while nobody saw it in recovery.
+    /// on it or a tool names the host as leader; or the host that won against it follows it. The host was made the primary
+    /// again while nobody saw it in recovery.
     fn readmit(&self, seats: &mut [Seat], leader: Option<usize>) {
         let Some(elected) = self.term.map(|term| term.elected) else {
             return;
