@@ -11,7 +11,8 @@ use crate::script::waiting_for_one_server;
 use crate::world::check;
 
 /// A creates an object; B does not see it; A sees it; A drops it. Then A may be on a server that never had a temporary
-/// object, so that it has no schema for them (3F000).
+/// object, so that it has no schema for them (3F000), and B on the one that had it: there is a schema, and no function
+/// in it (42883).
 fn made(name: &str, make: &str, probe: &str, drop: &str) -> Script {
     on_two_servers(
         name,
@@ -26,7 +27,7 @@ fn made(name: &str, make: &str, probe: &str, drop: &str) -> Script {
              A: {drop}
              A free
              A may 3F000: {probe}
-             B: {probe}"
+             B may 42883: {probe}"
         ),
     )
 }
