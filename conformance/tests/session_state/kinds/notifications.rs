@@ -102,6 +102,27 @@ fn cor_17_a_notification_reaches_who_listens() -> Result<()> {
              B: unlisten *
              A: select * from pg_listening_channels() order by 1",
         ),
+        on_two_servers(
+            "unlisten behind a long constant",
+            &format!(
+                "A: listen one
+                 A: listen two
+                 A: select length('{long}'); unlisten one
+                 A: select * from pg_listening_channels() order by 1
+                 B: notify one
+                 B: notify two
+                 A hears
+                 A heard
+                 A: begin
+                 A: select length('{long}'); unlisten *
+                 A: commit
+                 A: select * from pg_listening_channels() order by 1
+                 B: notify two
+                 A: select 1
+                 A heard",
+                long = "x".repeat(300_000)
+            ),
+        ),
     ];
     check("notify", "", &scripts)
 }

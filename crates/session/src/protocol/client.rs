@@ -6,11 +6,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use weir_sql::{Effects, Reason, Reasons};
+use weir_wire::frame::Header;
 use weir_wire::frontend::tag;
 
 use crate::channels::Subscriptions;
 use crate::expected::Undo;
 use crate::rarities::{ClientRarity, Rarities};
+use crate::relay::STATEMENT_MAX;
 use crate::relay::lost_block::LostBlock;
 use crate::relay::request::deallocate::Deallocating;
 use crate::relay::request::own_names::OwnNames;
@@ -320,6 +322,15 @@ impl Client {
     /// Removes all subscriptions through the shared listening connection.
     pub fn drop_subscriptions(&mut self) {
         self.subscriptions = None;
+    }
+
+    /// True if a message of the client is kept until it is complete, although it is long: a listening client's text may
+    /// be an UNLISTEN, whose command tag does not name the channel.
+    #[inline]
+    pub(crate) fn is_read_whole(&self, header: Header) -> bool {
+        self.subscriptions.is_some()
+            && matches!(header.tag, tag::QUERY | tag::PARSE)
+            && header.total_len() <= STATEMENT_MAX
     }
 
     /// True if the client's ReadyForQuery is held back until it has all notifications ([`Subscriptions::is_behind`]).

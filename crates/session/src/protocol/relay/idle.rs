@@ -107,7 +107,7 @@ pub fn idle<'i>(
             | tag::EXECUTE
             | tag::FUNCTION_CALL => {
                 // A slow sender holds no server (hazard COR-42).
-                if rest.len() >= total.min(needed(header.tag, total)) {
+                if rest.len() >= total.min(needed(lobby.client, header)) {
                     seen.next = Next::Lease(Batch::scan(rest));
                 }
                 return Ok(seen);
@@ -175,9 +175,10 @@ fn refuse(client: &mut Client, rest: &[u8], total: usize, to_client: &mut Vec<u8
 }
 
 /// Number of bytes of a message that must arrive before a server is asked for.
-fn needed(tag: u8, total: usize) -> usize {
-    match tag {
-        tag::PARSE if total <= STATEMENT_MAX => total,
+fn needed(client: &Client, header: Header) -> usize {
+    match header.tag {
+        tag::PARSE if header.total_len() <= STATEMENT_MAX => header.total_len(),
+        _ if client.is_read_whole(header) => header.total_len(),
         _ => STREAM_MIN,
     }
 }

@@ -303,7 +303,8 @@ impl<'i> Work<'_, '_, 'i, '_> {
             if header.tag == tag::TERMINATE {
                 return Ok((at, true));
             }
-            if rest.len() < total && total <= STREAM_MIN {
+            if rest.len() < total && (total <= STREAM_MIN || self.link.client.is_read_whole(header))
+            {
                 return Ok((at, false));
             }
             let message = Message {
