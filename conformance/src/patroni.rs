@@ -57,7 +57,7 @@ pub enum Replication {
 pub struct Patroni {
     // Dropped in this order: an agent without an etcd takes longer to stop, and all files are in the directory.
     nodes: Vec<Node>,
-    _etcd: Guarded,
+    etcd: Guarded,
     etcd_address: SocketAddr,
     wires: Wires,
     /// Volumes of the nodes' WAL; empty if the nodes have none of their own.
@@ -125,7 +125,7 @@ impl Patroni {
         }
         let mut patroni = Self {
             nodes,
-            _etcd: etcd,
+            etcd,
             etcd_address,
             wires,
             volumes,
@@ -305,6 +305,15 @@ impl Patroni {
     pub fn kill_host(&mut self, number: usize) -> Result<()> {
         self.node_mut(number).kill_agent()?;
         self.kill_postmaster(number)
+    }
+
+    /// Kills the agents of all nodes, then etcd. The servers run on.
+    ///
+    /// # Errors
+    /// When one of them does not run, or does not end in time.
+    pub fn kill_tools(&mut self) -> Result<()> {
+        self.nodes.iter_mut().try_for_each(Node::kill_agent)?;
+        self.etcd.stop("KILL", LIMIT)
     }
 
     /// Stops the agent of a node in the regular way, and with it the server.

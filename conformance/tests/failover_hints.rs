@@ -14,6 +14,7 @@ use anyhow::ensure;
 use weir_conformance::Config;
 use weir_conformance::Patroni;
 use weir_conformance::Weir;
+use weir_conformance::clock;
 use weir_conformance::patroni::LEADER_KEY;
 use weir_conformance::patroni::Shape;
 use weir_conformance::wait_until;
@@ -29,6 +30,9 @@ const FOLLOWED_MAX: Duration = Duration::from_secs(15);
 /// Patroni's `ttl`.
 const UNTIL_CALM: Duration = Duration::from_secs(10);
 
+/// Time after which Weir believes no leader any more whom nobody confirms, and Patroni's own key is gone.
+const UNTIL_FORGOTTEN: Duration = Duration::from_secs(25);
+
 /// Entries with the same hosts: one per tool, and one that is told nothing.
 const ENTRIES: [&str; 3] = ["by_etcd", "by_patroni", "untold"];
 
@@ -42,7 +46,7 @@ fn config(patroni: &Patroni) -> Config {
     let path = LEADER_KEY.trim_end_matches("/leader");
     let etcd = format!("etcd:http://{}{path}", patroni.etcd_address());
     let hints = [
-        format!("failover_hints={etcd}"),
+        format!("failover_hints={etcd} fence=patroni"),
         format!("failover_hints=patroni:{}", rest.join(",")),
         String::new(),
     ];
@@ -83,6 +87,43 @@ fn patroni_and_etcd_report_a_failover_and_weir_looks_at_once() -> Result<()> {
     reports_of_a_switchover(&patroni)?;
     patroni.wait_whole()?;
     a_silent_leader(&mut patroni)
+}
+
+/// Patroni and etcd die, PostgreSQL does not: nothing happens, also where Patroni's leader is a witness.
+#[test]
+fn rt_37_the_death_of_all_tools_stops_no_statement() -> Result<()> {
+    let mut patroni = Patroni::start(Shape::ASYNCHRONOUS)?;
+    let (mut weir, leader) = start(&patroni)?;
+    patroni.kill_tools()?;
+    let mut clients = ENTRIES
+        .iter()
+        .map(|entry| weir.connect(entry))
+        .collect::<Result<Vec<_>>>()?;
+    clients.iter_mut().try_for_each(|client| {
+        client
+            .query("CREATE TABLE IF NOT EXISTS t (a int)")
+            .map(drop)
+    })?;
+    let end = clock::now() + UNTIL_FORGOTTEN;
+    let mut count = 0;
+    while clock::now() < end {
+        for client in &mut clients {
+            client.query("INSERT INTO t VALUES (1)")?;
+            client.query("SELECT count(*) FROM t")?;
+            count += 1;
+        }
+        thread::park_timeout(Duration::from_millis(20));
+    }
+    let port = patroni.node(leader).address().port();
+    for entry in ENTRIES {
+        let primary = primary(&weir, entry)?;
+        ensure!(primary == format!("127.0.0.1:{port}"), "{entry}: {primary}");
+    }
+    let rows = clients[0].query_one("SELECT count(*) FROM t")?;
+    ensure!(rows == count.to_string(), "{rows} rows of {count}");
+    let changes = weir.log().matches(" is the primary (").count();
+    ensure!(changes == ENTRIES.len(), "{}", weir.log());
+    weir.check_healthy()
 }
 
 /// Starts a Weir that knows the primary of all entries, and has heard of it from both tools.

@@ -38,5 +38,7 @@ mod targets;
 mod tokens;
 #[path = "replicas/transactions.rs"]
 mod transactions;
+#[path = "replicas/two_primaries.rs"]
+mod two_primaries;
 #[path = "replicas/until_write.rs"]
 mod until_write;

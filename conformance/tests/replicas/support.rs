@@ -89,6 +89,18 @@ impl World {
         Self::around_by(config, cluster, HashMap::new(), &[("shop", "")])
     }
 
+    /// Starts Weir before a cluster that was prepared, of which some hosts need not run.
+    pub(crate) fn start_before(cluster: Cluster) -> Result<Self> {
+        Self::around(cluster, HashMap::new(), &[("shop", "")])
+    }
+
+    /// Starts everything as [`World::start`]; the path to the last replica leads to this port instead.
+    pub(crate) fn start_with_stranger(replicas: usize, port: u16) -> Result<Self> {
+        let cluster = Cluster::start(replicas, &["log_statement = all"])?;
+        let paths = HashMap::from([(replicas, Faulty::to(port)?)]);
+        Self::around(cluster, paths, &[("shop", "")])
+    }
+
     fn with_paths(cluster: Cluster, numbers: RangeInclusive<usize>, options: &str) -> Result<Self> {
         let path = |number: usize| Ok((number, Faulty::to(cluster.host(number).port())?));
         let paths = numbers.map(path).collect::<Result<_>>()?;
