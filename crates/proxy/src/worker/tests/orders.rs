@@ -1,6 +1,7 @@
 //! Orders of an administrator, and their effect on clients.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weir_testkit::say::say;
@@ -197,9 +198,10 @@ fn first_logins_of_pools_and_pauses_do_not_wait_for_each_other() {
     let global = Arc::clone(&world.global);
     let (done, over) = crossbeam_channel::bounded(1);
     std::thread::spawn(move || {
+        let are_in = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                for _ in 0..2_000 {
+                while !are_in.load(Ordering::Relaxed) {
                     global.pause(None, "pause").unwrap();
                     global.resume(None).unwrap();
                 }
@@ -210,6 +212,7 @@ fn first_logins_of_pools_and_pauses_do_not_wait_for_each_other() {
                 let settings = settled.settings.pool("shop", &user).unwrap();
                 let _ = global.pool(settings);
             }
+            are_in.store(true, Ordering::Relaxed);
         });
         let _ = done.send(());
     });
