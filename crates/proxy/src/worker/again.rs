@@ -10,7 +10,7 @@ use weir_pool::Moment;
 use weir_session::relay::{self, Batch, Destination, End};
 use weir_sql::Access;
 use weir_wire::frame::{Side, header};
-use weir_wire::frontend::{Parse, tag};
+use weir_wire::frontend::{Bind, Close, Describe, Kind, Parse, tag};
 
 use super::ids::ClientId;
 use super::keeping::Kept;
@@ -136,7 +136,10 @@ pub(super) fn may_run_again(
     match &client.route {
         Some(route) => {
             (route.is_on_replica() || may_go_on(route.repeats()))
-                && (route.has_judged() || is_harmless(client, group, &server.kept_batch))
+                && match route.has_judged() {
+                    true => !redefines(&server.kept_batch, Names::All),
+                    false => is_harmless(client, group, &server.kept_batch),
+                }
         }
         None => {
             may_go_on(client.repeats.as_deref().copied().unwrap_or_default())
@@ -153,7 +156,8 @@ fn is_harmless(client: &Client, group: &mut Group, input: &[u8]) -> bool {
     if !group.repeats
         || !group.judge.has_read_catalogue()
         || !is_one_batch(input)
-        || redefines(input)
+        || redefines(input, Names::All)
+        || defines_names(input)
     {
         return false;
     }
@@ -167,27 +171,102 @@ pub(super) fn is_one_batch(input: &[u8]) -> bool {
     extent.end != End::Open && extent.len == input.len()
 }
 
-/// True if a batch that was sent uses names which it has, or may have, defined anew behind their use: what the client means
-/// by them now is not what the server was asked for.
-fn redefines(mut batch: &[u8]) -> bool {
-    let mut is_used = false;
-    while let Ok(Some(header)) = header(batch, Side::Frontend) {
-        let body = batch.get(weir_wire::frame::HEADER_LEN..header.total_len());
-        let body = body.unwrap_or_default();
-        match header.tag {
-            tag::CLOSE => return true,
-            tag::PARSE => {
-                let is_named = Parse::parse(body).map_or(true, |parse| !parse.name.is_empty());
-                if is_named || is_used {
+/// Names of statements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Names {
+    All,
+    Unnamed,
+}
+
+/// True if a batch that was sent gives a name another meaning behind a use of what the name meant before the batch: what the
+/// client means by it now is not what the server was asked for.
+pub(super) fn redefines(batch: &[u8], names: Names) -> bool {
+    let mut uses = false;
+    let mut at = 0;
+    while let Some((tag, body, len)) = message(batch, at) {
+        match Touch::of(tag, body) {
+            Touch::Uses(_) => uses = true,
+            Touch::Defines(name) if uses && (names == Names::All || name.is_empty()) => {
+                if begins_with_use(batch.get(..at).unwrap_or_default(), name) {
                     return true;
                 }
             }
-            tag::BIND | tag::DESCRIBE => is_used = true,
-            _ => {}
+            Touch::Defines(_) | Touch::Nothing => {}
+            Touch::Unknown => return true,
         }
-        batch = batch.get(header.total_len()..).unwrap_or_default();
+        at += len;
     }
     false
+}
+
+/// True if a batch prepares or closes a statement with a name.
+fn defines_names(batch: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some((tag, body, len)) = message(batch, at) {
+        match Touch::of(tag, body) {
+            Touch::Defines(name) if !name.is_empty() => return true,
+            Touch::Unknown => return true,
+            Touch::Defines(_) | Touch::Uses(_) | Touch::Nothing => {}
+        }
+        at += len;
+    }
+    false
+}
+
+/// True if the first message of these that touches the statement with this name uses it.
+#[cold]
+fn begins_with_use(batch: &[u8], name: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some((tag, body, len)) = message(batch, at) {
+        match Touch::of(tag, body) {
+            Touch::Uses(used) if used == name => return true,
+            Touch::Defines(defined) if defined == name => return false,
+            _ => at += len,
+        }
+    }
+    false
+}
+
+/// Effect of a message on the name of a statement; the name is empty for the unnamed one.
+enum Touch<'b> {
+    Uses(&'b [u8]),
+    Defines(&'b [u8]),
+    Nothing,
+    /// The message cannot be read.
+    Unknown,
+}
+
+impl<'b> Touch<'b> {
+    fn of(tag: u8, body: &'b [u8]) -> Self {
+        let found = match tag {
+            tag::PARSE => Parse::parse(body).ok().map(|it| Self::Defines(it.name)),
+            // It drops the unnamed statement.
+            tag::QUERY => Some(Self::Defines(b"")),
+            tag::CLOSE => Close::parse(body).ok().map(|it| match it.kind {
+                Kind::Statement => Self::Defines(it.name),
+                Kind::Portal => Self::Nothing,
+            }),
+            tag::DESCRIBE => Describe::parse(body).ok().map(|it| match it.kind {
+                Kind::Statement => Self::Uses(it.name),
+                Kind::Portal => Self::Nothing,
+            }),
+            tag::BIND => match Bind::head(body) {
+                Ok(Some(head)) => Some(Self::Uses(head.statement)),
+                _ => None,
+            },
+            _ => Some(Self::Nothing),
+        };
+        found.unwrap_or(Self::Unknown)
+    }
+}
+
+/// Tag, body and length of the message at this place; none behind the last one.
+fn message(batch: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {
+    let rest = batch.get(at..)?;
+    let header = header(rest, Side::Frontend).ok()??;
+    let len = header.total_len();
+    let body = rest.get(weir_wire::frame::HEADER_LEN..len)?;
+    Some((header.tag, body, len))
 }
 
 /// True if a batch can run again after the loss of its server: it reads, or only begins a block.
@@ -206,7 +285,38 @@ pub(super) fn only_reads(found: &Destination) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use weir_testkit::say::say;
+
     use super::*;
+
+    #[test]
+    fn a_batch_is_not_to_run_again_if_it_redefines_what_it_has_used() {
+        use Names::{All, Unnamed};
+        for (batch, expected) in [
+            (say().parse("", "select 1").run("").sync(), &[][..]),
+            (say().parse("s", "select 1").run("s").sync(), &[]),
+            (say().run("").parse("", "select 1").sync(), &[All, Unnamed]),
+            (say().run("s").parse("", "select 1").run("").sync(), &[]),
+            (say().run("s").close_statement("s").sync(), &[All]),
+            (say().close_statement("s").run("t").sync(), &[]),
+            (say().run("s").close_statement("t").sync(), &[]),
+            (
+                say()
+                    .parse("s", "select 1")
+                    .run("s")
+                    .close_statement("s")
+                    .sync(),
+                &[],
+            ),
+            (say().run("").query("select 1"), &[All, Unnamed]),
+        ] {
+            let found: Vec<_> = [All, Unnamed]
+                .into_iter()
+                .filter(|names| redefines(&batch, *names))
+                .collect();
+            assert_eq!(found, expected, "{}", String::from_utf8_lossy(&batch));
+        }
+    }
 
     const SHORT: Duration = Duration::from_millis(1);
 

@@ -99,6 +99,13 @@ impl Unnamed {
         }
     }
 
+    /// Removes all changes in flight: their server is lost, and what has made them is sent again.
+    pub(crate) fn skip_all(&mut self) {
+        while self.is_on_its_way() {
+            self.skip();
+        }
+    }
+
     /// Removes the newest change, which was refused before it was sent.
     pub(crate) fn take_back(&mut self) {
         if let Some(refused) = self.tentative.pop_back() {

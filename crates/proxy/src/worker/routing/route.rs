@@ -13,7 +13,9 @@ use weir_session::settings::Settings as Asked;
 use weir_sql::Judge;
 use weir_watch::{Snapshot, TimelinePosition};
 
-use super::super::again::{NET_MAX, Repeats, has_done_nothing, is_one_batch, only_reads};
+use super::super::again::{
+    NET_MAX, Names, Repeats, has_done_nothing, is_one_batch, only_reads, redefines,
+};
 use super::super::keeping::Kept;
 use super::super::slots::{Client, Server};
 use super::{default_isolation, rules, trace};
@@ -523,7 +525,7 @@ impl Route {
                 is_whole
             }
         };
-        let has_net = is_whole && portion.len <= NET_MAX;
+        let has_net = is_whole && portion.len <= NET_MAX && !redefines(batch, Names::Unnamed);
         server.kept_batch.clear();
         if has_net {
             server.kept_batch.extend_from_slice(batch);

@@ -124,8 +124,12 @@ impl Client {
         self.reopens = true;
     }
 
-    /// Undoes what a batch has done to the client's statement names, so that the same batch can run on another server.
+    /// Undoes what a batch has done to the client's statements, so that the same batch can run on another server. Nothing
+    /// else of the client's is in flight.
     pub fn undo_batch(&mut self, batch: &[u8]) {
+        if self.has_unnamed_on_its_way() {
+            self.unnamed().skip_all();
+        }
         let mut rest = batch;
         while let Ok(Some(header)) = header(rest, Side::Frontend) {
             let body = rest.get(weir_wire::frame::HEADER_LEN..header.total_len());
@@ -383,6 +387,15 @@ mod tests {
         assert_eq!(client.statement_count(), 1);
         client.undo_batch(&batch);
         assert_eq!(client.statement_count(), 0);
+    }
+
+    #[test]
+    fn an_unnamed_statement_of_a_lost_batch_is_none() {
+        let batch = say().parse("", "select f()").run("").sync();
+        let (mut client, _) = sent(&batch);
+        assert!(client.has_unnamed_on_its_way());
+        client.undo_batch(&batch);
+        assert!(!client.has_unnamed_on_its_way() && client.has_no_unnamed());
     }
 
     #[test]
