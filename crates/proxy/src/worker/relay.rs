@@ -467,9 +467,12 @@ impl<D: Driver> Worker<D> {
             return self.close_server(server_id, "server closed");
         }
         let client = self.tables.clients.must_get(id);
-        if !client.is_some_and(|client| client.pinned.is_none() && may_release(client)) {
+        let client = client.filter(|client| client.pinned.is_none() && may_release(client));
+        let Some(client) = client else {
             return;
-        }
+        };
+        // The server may have answered before the driver has said that all was sent.
+        self.driver.go(client.key, Why::Partner);
         if let Some(server) = self.tables.servers.must_get_mut(server_id) {
             server.lease = None;
         }

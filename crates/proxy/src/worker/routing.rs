@@ -24,7 +24,7 @@ use super::keeping::Kept;
 use super::slots::{Client, Group, Lane, Phase, Server};
 use super::tables::Tables;
 use super::timers::Timer;
-use crate::driver::Driver;
+use crate::driver::{self, Driver};
 use crate::global::{Cluster, Global, GlobalGroup, cluster_name, lock};
 
 mod blocks;
@@ -369,6 +369,7 @@ impl<D: Driver> Worker<D> {
         };
         client.lease = None;
         client.stalled = false;
+        self.driver.go(client.key, driver::Why::Partner);
         // The rest of the batch is still in the client's input.
         let unsent = client.route.as_ref().map_or(0, |route| route.unsent());
         let sent = batch.len().saturating_sub(unsent);

@@ -15,7 +15,7 @@ use weir_wire::frame::HEADER_LEN;
 use super::super::Worker;
 use super::super::ids::{ClientId, ServerId};
 use super::super::tables::{Link, Tables};
-use crate::driver::Driver;
+use crate::driver::{Driver, Why};
 
 impl<D: Driver> Worker<D> {
     /// Takes a client's block from its replica, for a batch that may not run there. The block has only read so far, so it
@@ -39,6 +39,7 @@ impl<D: Driver> Worker<D> {
         };
         client.lease = None;
         client.stalled = false;
+        self.driver.go(client.key, Why::Partner);
         client.session.reopen_block();
         if let Some(route) = &mut client.route {
             route.needs_primary = true;

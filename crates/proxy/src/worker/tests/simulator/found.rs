@@ -629,3 +629,99 @@ fn a_read_may_run_again_when_its_server_is_lost() {
         ..plan(vec![struck.clone(), struck], &ops)
     });
 }
+
+/// A client was not read from any more whose server had died behind a finished transaction, before the driver had said that
+/// all was sent.
+#[test]
+fn a_client_is_read_from_after_its_server_has_died_before_all_was_sent() {
+    let ops = [
+        (What::Act, 1, 0xcf7e_0889_3563_e3e5),
+        (What::Act, 3, 0xe516_d96a_494a_27d9),
+        (What::Act, 2, 0xa8d7_240f_1980_85b1),
+        (What::Settle, 0, 0),
+        (What::Act, 2, 0x7a55_d5f1_9594_3f9c),
+        (What::Clients, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Turn, 3, 0xe4f4_e01b_3d32_dc08),
+        (What::Server, 1, 0x1ac7_03fa_81b7_a1a6),
+        (What::Server, 0, 0x73f1_12ba_4b38_18fc),
+        (What::Fault, 2, 0x9e58_5bae_422b_50e2),
+        (What::Turn, 0, 0x590d_aa20_b16a_d0ee),
+    ];
+    let struck = || Person {
+        is_struck: true,
+        ..exposed(&[])
+    };
+    replay(&Plan {
+        seed: 1_795_707_500_004_593,
+        workers: 3,
+        places: 1,
+        room: 1_048_576,
+        options: vec!["; sends complete later, watermark 1"],
+        ..plan(vec![struck(), struck(), struck(), struck()], &ops)
+    });
+    let ops = [
+        (What::Act, 3, 0xa00f_61fc_58da_6e0e),
+        (What::Act, 0, 0xd0ec_c699_58ad_bc1f),
+        (What::Act, 2, 0x4531_f32d_8c25_da85),
+        (What::Act, 1, 0x7f18_a3ad_52ad_e508),
+        (What::Settle, 0, 0),
+        (What::Act, 3, 0x67c0_2083_add8_f23e),
+        (What::Clients, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Servers, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Server, 1, 0x9f8f_22a8_de1a_e033),
+        (What::Hit, 3, 0xf395_cc7e_00c8_018d),
+        (What::Servers, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Turn, 3, 0x710b_c88c_3941_3928),
+        (What::Servers, 0, 0),
+        (What::Fault, 0, 0x49f4_9f76_d3ab_152f),
+        (What::Turn, 2, 0x08d9_3a2c_5893_c885),
+    ];
+    let checked = || Person {
+        is_checked: true,
+        ..struck()
+    };
+    replay(&Plan {
+        seed: 1_795_707_500_072_395,
+        workers: 2,
+        places: 4,
+        room: 1_048_576,
+        options: vec![
+            "server_check_delay = 0",
+            "; sends complete later, watermark 1",
+        ],
+        ..plan(vec![checked(), checked(), checked(), checked()], &ops)
+    });
+}
+
+#[test]
+fn a_client_whose_read_ran_again_moves_to_another_process() {
+    let ops = [
+        (What::Act, 1, 0x3483_2dad_9a13_0113),
+        (What::Settle, 0, 0),
+        (What::Upgrade, 3, 0xe2b7_ba91_044d_54a1),
+        (What::Act, 1, 0x4fc1_3f3b_2fee_fe46),
+        (What::Settle, 0, 0),
+        (What::Act, 1, 0x829e_d628_12e3_73b8),
+        (What::Clients, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Fault, 5, 0xbbc5_8bb5_bfe9_8101),
+    ];
+    let struck = || Person {
+        is_struck: true,
+        ..exposed(&[])
+    };
+    replay(&Plan {
+        seed: 1_795_707_500_028_804,
+        workers: 1,
+        places: 1,
+        room: 1_048_576,
+        options: vec!["; workers know the catalogue"],
+        ..plan(vec![struck(), struck()], &ops)
+    });
+}
