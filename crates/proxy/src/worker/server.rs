@@ -682,13 +682,14 @@ impl Tables {
     }
 
     /// True if a client loses nothing with its server: the client is idle, and only its settings were being set there
-    /// again.
+    /// again, or the server has answered before the driver has said that all was sent.
     pub(super) fn does_without(&self, id: ClientId, server: &Session) -> bool {
         self.clients.must_get(id).is_some_and(|client| {
             let is_idle = client.input.is_empty() && !client.stalled && client.ticket.is_none();
             let is_free = client.session.pin().is_none() && !client.session.is_sending_to_server();
             let is_ready = matches!(client.phase, Phase::Ready) && !server.is_dying();
-            is_ready && is_idle && is_free && server.is_only_resuming()
+            let has_nothing = server.is_only_resuming() || server.is_between(&client.session);
+            is_ready && is_idle && is_free && has_nothing
         })
     }
 

@@ -568,6 +568,11 @@ impl Server {
             && !self.owes_client()
     }
 
+    /// True if a client is between two transactions, and loses nothing with this server.
+    pub fn is_between(&self, client: &Client) -> bool {
+        self.queue.is_empty() && self.is_free() && self.is_settled() && client.may_lose_server()
+    }
+
     /// True if errors in answer to our own requests are ignored: the server is being cleaned or waits for a late cancel.
     #[inline]
     pub(crate) fn is_tolerant(&self) -> bool {

@@ -155,11 +155,7 @@ impl Work<'_, '_> {
     #[inline]
     fn hides_last_word(&mut self, body: &[u8]) -> bool {
         let server = &mut *self.server;
-        let is_between = server.queue.is_empty()
-            && server.is_free()
-            && server.is_settled()
-            && self.client.may_lose_server();
-        if !is_between || !failure::is_fatal(body) {
+        if !server.is_between(self.client) || !failure::is_fatal(body) {
             return false;
         }
         server.future = Future::Dying;

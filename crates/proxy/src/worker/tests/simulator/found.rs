@@ -725,3 +725,63 @@ fn a_client_whose_read_ran_again_moves_to_another_process() {
         ..plan(vec![struck(), struck()], &ops)
     });
 }
+
+/// The server had answered all, and the driver had not yet said that all was sent.
+#[test]
+fn an_idle_client_outlives_a_server_that_is_lost_before_all_was_sent() {
+    let ops = [
+        (What::Act, 1, 0xe856_1b48_1851_31a7),
+        (What::Act, 2, 0xcffb_1168_a329_f2f8),
+        (What::Act, 0, 0x11e7_d01d_c794_0023),
+        (What::Order, 2, 0x7ff1_a373_ed94_800a),
+        (What::Reload, 4, 0xc7f1_c410_cae1_d896),
+        (What::Settle, 0, 0),
+        (What::Order, 4, 0x5d5f_987d_b007_e532),
+        (What::Turns, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Servers, 0, 0),
+        (What::Fault, 4, 0xccd0_cc10_8883_c030),
+        (What::Turns, 0, 0),
+        (What::Order, 0, 0xa53b_787c_12ca_6aa9),
+        (What::Vanish, 1, 0xf14e_75a3_93eb_4029),
+        (What::Act, 1, 0xa0b7_0c6a_827a_9c05),
+        (What::Act, 4, 0x4371_73bc_1c81_d462),
+        (What::Order, 2, 0x2767_2502_e0a4_473f),
+        (What::Order, 0, 0x2d6b_879c_4f9d_78eb),
+        (What::Settle, 0, 0),
+        (What::Act, 4, 0x06c1_b50c_aae0_572a),
+        (What::Clients, 0, 0),
+        (What::Turns, 0, 0),
+        (What::Turn, 4, 0xdd36_de5a_22d2_d917),
+        (What::Servers, 0, 0),
+        (What::Turn, 1, 0xcdde_2417_cea0_0d46),
+        (What::Fault, 4, 0x7a55_575f_88a9_10ce),
+    ];
+    let struck = |topics: &[Topic]| Person {
+        is_struck: true,
+        ..exposed(topics)
+    };
+    let topics = [
+        Topic::Ledger,
+        Topic::Notifications,
+        Topic::Roles,
+        Topic::SqlPrepared,
+        Topic::SearchPath,
+        Topic::Temporary,
+    ];
+    let mut people = vec![struck(&[]); 4];
+    people.push(struck(&topics));
+    let options = [
+        "; sends complete later, watermark 300",
+        "; workers know the catalogue",
+    ];
+    replay(&Plan {
+        seed: 1_795_711_900_010_461,
+        workers: 3,
+        places: 1,
+        room: 1_048_576,
+        options: options.to_vec(),
+        ..plan(people, &ops)
+    });
+}
