@@ -26,6 +26,8 @@ const UNNAMEABLE: &str = "a statement that cannot be parsed any more fails in fr
      (docs/internals/shared-names.md)";
 const GONE_NAME: &str = "EXECUTE does not find a statement that cannot be parsed any more (docs/internals/shared-names.md)";
 
+const FREE_NAME: &str = "PREPARE may use the name of a statement that cannot be parsed any more (docs/internals/shared-names.md)";
+
 /// Difference in notifications on channels that a client listens to in two ways.
 pub(crate) const ORDER: &str = "what comes on a client's own server and on the listening connection may come in any order \
      (docs/concepts/listen-notify.md)";
@@ -93,6 +95,8 @@ pub(crate) struct Past {
     pub(crate) is_inside: bool,
     /// See [`is_risk`].
     pub(crate) is_at_risk: bool,
+    /// True if a statement has changed or dropped objects.
+    pub(crate) has_changed_objects: bool,
     /// True if a client has prepared a FETCH or EXECUTE under a name.
     pub(crate) has_indirect: bool,
     /// True if a client has prepared a text of more than 32 KiB.
@@ -113,7 +117,7 @@ pub(crate) fn judge(act: &Act, (expected, found): (&Answer, &Answer), past: Past
     };
     let known = (pair.of_sequences(past))
         .or_else(|| pair.of_long_texts(act, past))
-        .or_else(|| pair.of_names())
+        .or_else(|| pair.of_names(past))
         .or_else(|| pair.of_indirect(past))
         .or_else(|| pair.of_changes())
         .or_else(|| pair.of_privileges(past));
@@ -175,7 +179,7 @@ impl Answers<'_> {
     }
 
     /// Differences of texts that use statements by name.
-    fn of_names(&self) -> Option<&'static str> {
+    fn of_names(&self, past: Past) -> Option<&'static str> {
         let runs_code = self.text.contains("parse") && self.text.contains("do $$");
         if runs_code && self.direct.is_none() && self.is_missing() {
             return Some(UNNAMEABLE);
@@ -184,6 +188,10 @@ impl Answers<'_> {
         let is_gone = sqlstate(self.direct.as_ref()).is_some_and(is_gone);
         if self.text.contains("execute") && is_gone && self.weir_says(" 26000 ") {
             return Some(GONE_NAME);
+        }
+        let is_free = self.weir.is_none() && self.direct_says(" 42P05 ");
+        if self.text.contains("prepare") && is_free && past.has_changed_objects {
+            return Some(FREE_NAME);
         }
         let is_ended = self.weir_says("E FATAL") && self.weir_says(OUTDATED);
         is_ended.then_some(ENDED)

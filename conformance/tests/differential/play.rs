@@ -64,6 +64,7 @@ pub(crate) fn play(world: &mut World, program: &Program) -> Result<Outcome> {
         is_at_risk: false,
         is_split: false,
         is_late_listen: false,
+        has_changed_objects: false,
         has_indirect: false,
         has_long: false,
         transcript: Vec::new(),
@@ -106,6 +107,8 @@ struct Play<'a, 'b> {
     is_split: bool,
     /// True if a LISTEN stood in a transaction block.
     is_late_listen: bool,
+    /// True if a client has changed or dropped objects.
+    has_changed_objects: bool,
     /// True if a client has prepared a FETCH or EXECUTE.
     has_indirect: bool,
     /// True if a client has prepared a long text.
@@ -347,6 +350,7 @@ impl Play<'_, '_> {
         let lower = text.to_lowercase();
         self.is_split |=
             lower.contains(";; listen") || lower.contains("listen") && lower.contains(" ;; ");
+        self.has_changed_objects |= lower.contains("alter ") || lower.contains("drop ");
         self.has_indirect |= known::prepares_indirect(act);
         self.has_long |= lower.contains("parse") && lower.contains("000}");
     }
@@ -385,6 +389,7 @@ impl Play<'_, '_> {
             let past = known::Past {
                 is_inside,
                 is_at_risk: self.is_at_risk,
+                has_changed_objects: self.has_changed_objects,
                 has_indirect: self.has_indirect,
                 has_long: self.has_long,
             };
