@@ -319,7 +319,7 @@ impl<D: Driver> Worker<D> {
                 }
                 match server.lease {
                     // The unsent bytes kept the server from being released.
-                    Some(client) => self.after_replies(client, id),
+                    Some(client) => self.release_if_free(client, id),
                     None => self.put_back_abandoned(id),
                 }
             }

@@ -119,7 +119,8 @@ impl<D: Driver> Worker<D> {
             && !server.session.is_uncertain()
             && self.driver.is_drained(server.key);
         let client = server.lease.and_then(|id| self.tables.clients.must_get(id));
-        if !is_free || !client.is_some_and(may_let_go) {
+        // Input that waits is for this server: it may wait for the end of a cancel there.
+        if !is_free || !client.is_some_and(|client| may_let_go(client) && !client.stalled) {
             return false;
         }
         if let Some(id) = server.lease.take() {

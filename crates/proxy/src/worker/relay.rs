@@ -575,6 +575,16 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// Does so outside of a reply, behind which input goes on by itself that has waited: here, input that waits for the end
+    /// of a cancel goes on without this server.
+    pub(super) fn release_if_free(&mut self, id: ClientId, server_id: ServerId) {
+        self.after_replies(id, server_id);
+        let client = self.tables.clients.get(id);
+        if client.is_some_and(|client| client.stalled && client.lease.is_none()) {
+            self.end_stall(id);
+        }
+    }
+
     /// Ends a client that has opened a transaction block in statement pooling. True if it did.
     fn leave_statement_mode(&mut self, id: ClientId, server_id: ServerId) -> bool {
         // The client and the server may be gone since the server became free.

@@ -557,12 +557,22 @@ impl<D: Driver> Worker<D> {
                 self.remove_client(client, Leaving::Lost, reason);
             }
             (_, Some(client)) if is_kept || self.tables.does_without(client, &server.session) => {
-                self.tables.end_lease(client);
+                self.go_on_without_server(client);
             }
             (_, Some(client)) => self.lose_server(client, &mut server.session),
             _ => {}
         }
         self.pump(server.lane);
+    }
+
+    /// Lets an idle client go on without the server that it had. Its next request may have waited there, for the end of a
+    /// cancel.
+    fn go_on_without_server(&mut self, id: ClientId) {
+        self.tables.end_lease(id);
+        let client = self.tables.clients.get(id);
+        if client.is_some_and(|client| client.stalled) {
+            self.end_stall(id);
+        }
     }
 
     /// Takes its server from a client, which goes on without it if it can.
