@@ -575,8 +575,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Does so outside of a reply, behind which input goes on by itself that has waited: here, input that waits for the end
-    /// of a cancel goes on without this server.
+    /// Releases a server as [`Worker::after_replies`], when no reply has come: a client's input that has waited, such as for
+    /// the end of a cancel, goes on without the server.
     pub(super) fn release_if_free(&mut self, id: ClientId, server_id: ServerId) {
         self.after_replies(id, server_id);
         let client = self.tables.clients.get(id);

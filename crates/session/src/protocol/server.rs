@@ -568,7 +568,7 @@ impl Server {
             && !self.owes_client()
     }
 
-    /// True if a client is between two transactions, and loses nothing with this server.
+    /// True if a client is between two transactions, and loses nothing but values of sequences with this server.
     pub fn is_between(&self, client: &Client) -> bool {
         self.queue.is_empty() && self.is_free() && self.is_settled() && client.may_lose_server()
     }
