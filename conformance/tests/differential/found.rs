@@ -447,4 +447,14 @@ pub(crate) const NOT_YET: &[(&str, &str, &str)] = &[
         ",
         "the default is reported with the answer of the next request",
     ),
+    (
+        "a start value set to the default in an unread text",
+        "
+        pool 1 workers 2
+        client A user=app; TimeZone=America/New_York
+        A: set session TimeZone = 'UTC' ;; select count(*) from t /* {y*300000} */
+        A asks settings
+        ",
+        "the default is reported with the answer of the next request",
+    ),
 ];

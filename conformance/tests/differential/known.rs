@@ -28,6 +28,9 @@ const GONE_NAME: &str = "EXECUTE does not find a statement that cannot be parsed
 
 const FREE_NAME: &str = "PREPARE may use the name of a statement that cannot be parsed any more (docs/internals/shared-names.md)";
 
+const LATE_REPORT: &str = "a parameter of the start-up packet that a text above 32 KiB sets to the server's default is reported with \
+     the client's next statement (docs/internals/session-state.md)";
+
 /// Difference in notifications on channels that a client listens to in two ways.
 pub(crate) const ORDER: &str = "what comes on a client's own server and on the listening connection may come in any order \
      (docs/concepts/listen-notify.md)";
@@ -88,9 +91,16 @@ pub(crate) fn prepares_indirect(act: &Act) -> bool {
     matches!(act, Act::Batch(items) if items.iter().any(is_indirect))
 }
 
-/// History of the program before a step.
+/// True if a step is a query of more than 32 KiB, which Weir passes on in pieces.
+pub(crate) fn is_long_query(act: &Act) -> bool {
+    matches!(act, Act::Query(all) if all.iter().any(|sql| program::expanded(sql).len() > 32 * 1024))
+}
+
+/// History of the program before a step, and of its client.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Past {
+pub(crate) struct Past<'a> {
+    /// Start-up parameters of the client.
+    pub(crate) start: &'a [(String, String)],
     /// True if a transaction or batch of the client is open.
     pub(crate) is_inside: bool,
     /// See [`is_risk`].
@@ -101,10 +111,12 @@ pub(crate) struct Past {
     pub(crate) has_indirect: bool,
     /// True if a client has prepared a text of more than 32 KiB.
     pub(crate) has_long: bool,
+    /// True if a client has sent a query of more than 32 KiB, or does so in this step.
+    pub(crate) has_long_query: bool,
 }
 
 /// Judges two answers that differ.
-pub(crate) fn judge(act: &Act, (expected, found): (&Answer, &Answer), past: Past) -> Verdict {
+pub(crate) fn judge(act: &Act, (expected, found): (&Answer, &Answer), past: Past<'_>) -> Verdict {
     if is_described_alike(expected, found) || has_temporary_schema(expected, found) {
         return Verdict::Alike;
     }
@@ -117,6 +129,7 @@ pub(crate) fn judge(act: &Act, (expected, found): (&Answer, &Answer), past: Past
     };
     let known = (pair.of_sequences(past))
         .or_else(|| pair.of_long_texts(act, past))
+        .or_else(|| pair.of_reports(past))
         .or_else(|| pair.of_names(past))
         .or_else(|| pair.of_indirect(past))
         .or_else(|| pair.of_changes())
@@ -157,7 +170,7 @@ impl Answers<'_> {
         sqlstate(self.weir.as_ref()).is_some_and(|state| MISSING.contains(&state))
     }
 
-    fn of_sequences(&self, past: Past) -> Option<&'static str> {
+    fn of_sequences(&self, past: Past<'_>) -> Option<&'static str> {
         let reads = self.text.contains("currval") || self.text.contains("lastval");
         if reads && !self.direct_says(" 55000 ") && self.weir_says(" 55000 ") {
             return Some(SEQUENCE);
@@ -166,20 +179,35 @@ impl Answers<'_> {
         (reads && is_of_others).then_some(SEQUENCE_OF_OTHERS)
     }
 
-    fn of_long_texts(&self, act: &Act, past: Past) -> Option<&'static str> {
+    fn of_long_texts(&self, act: &Act, past: Past<'_>) -> Option<&'static str> {
         if self.direct.is_some() {
             return None;
         }
         if past.has_long && self.weir_says("26000 unnamed prepared statement") {
             return Some(UNKEPT);
         }
-        let is_long = |sql: &String| program::expanded(sql).len() > 32 * 1024;
-        let is_long = matches!(act, Act::Query(all) if all.iter().any(is_long));
-        (is_long && self.weir_says(" 26000 ")).then_some(UNREAD)
+        (is_long_query(act) && self.weir_says(" 26000 ")).then_some(UNREAD)
+    }
+
+    /// Differences of nothing but reported parameters that the client began with.
+    fn of_reports(&self, past: Past<'_>) -> Option<&'static str> {
+        let (expected, found) = (self.expected, self.found);
+        let begins_with = |name: &String| {
+            let name = name.to_lowercase();
+            past.start.iter().any(|(key, value)| {
+                key.to_lowercase() == name
+                    || key == "options" && value.to_lowercase().contains(&name)
+            })
+        };
+        let mut names = expected.parameters.keys().chain(found.parameters.keys());
+        let is_begun = names.all(|name| {
+            expected.parameters.get(name) == found.parameters.get(name) || begins_with(name)
+        });
+        (past.has_long_query && is_begun && expected.lines == found.lines).then_some(LATE_REPORT)
     }
 
     /// Differences of texts that use statements by name.
-    fn of_names(&self, past: Past) -> Option<&'static str> {
+    fn of_names(&self, past: Past<'_>) -> Option<&'static str> {
         let runs_code = self.text.contains("parse") && self.text.contains("do $$");
         if runs_code && self.direct.is_none() && self.is_missing() {
             return Some(UNNAMEABLE);
@@ -202,7 +230,7 @@ impl Answers<'_> {
     }
 
     /// Differences of statements that return the results of others: only the columns differ.
-    fn of_indirect(&self, past: Past) -> Option<&'static str> {
+    fn of_indirect(&self, past: Past<'_>) -> Option<&'static str> {
         let (expected, found) = (self.expected, self.found);
         let is_columns = |line: &str| line == "n" || line.starts_with("T ");
         let mut pairs = expected.lines.iter().zip(&found.lines);
@@ -235,7 +263,7 @@ impl Answers<'_> {
         (self.text.contains("bind") && is_bad_value && self.is_missing()).then_some(UNBOUND)
     }
 
-    fn of_privileges(&self, past: Past) -> Option<&'static str> {
+    fn of_privileges(&self, past: Past<'_>) -> Option<&'static str> {
         if !past.is_at_risk {
             return None;
         }

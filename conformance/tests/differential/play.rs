@@ -67,6 +67,7 @@ pub(crate) fn play(world: &mut World, program: &Program) -> Result<Outcome> {
         has_changed_objects: false,
         has_indirect: false,
         has_long: false,
+        has_long_query: false,
         transcript: Vec::new(),
     };
     let outcome = play.all();
@@ -113,6 +114,8 @@ struct Play<'a, 'b> {
     has_indirect: bool,
     /// True if a client has prepared a long text.
     has_long: bool,
+    /// True if a client has sent a long query.
+    has_long_query: bool,
     transcript: Vec<String>,
 }
 
@@ -352,6 +355,7 @@ impl Play<'_, '_> {
             lower.contains(";; listen") || lower.contains("listen") && lower.contains(" ;; ");
         self.has_changed_objects |= lower.contains("alter ") || lower.contains("drop ");
         self.has_indirect |= known::prepares_indirect(act);
+        self.has_long_query |= known::is_long_query(act);
         self.has_long |= lower.contains("parse") && lower.contains("000}");
     }
 
@@ -387,11 +391,13 @@ impl Play<'_, '_> {
             Verdict::Alike
         } else {
             let past = known::Past {
+                start: self.starts.get(client).map_or(&[], Vec::as_slice),
                 is_inside,
                 is_at_risk: self.is_at_risk,
                 has_changed_objects: self.has_changed_objects,
                 has_indirect: self.has_indirect,
                 has_long: self.has_long,
+                has_long_query: self.has_long_query,
             };
             known::judge(act, (&expected, &found), past)
         };
