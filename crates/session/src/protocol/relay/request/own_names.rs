@@ -68,7 +68,7 @@ impl Work<'_, '_, '_, '_> {
         if queue.changes_names_apart() || is_behind && self.link.client.statement_count() > 0 {
             return self.stall();
         }
-        let fails = queue.is_empty() && self.link.server.status() == TransactionStatus::Failed;
+        let fails = self.has_failed();
         let mut named = self.link.client.statements_in(text);
         if !fails && self.link.client.own_names.is_some() {
             named.iter().for_each(|(name, _)| self.use_listed(name));
@@ -130,10 +130,10 @@ impl Work<'_, '_, '_, '_> {
     /// Gives a statement that was only listed our name again before it is used, so that its columns are compared as
     /// usual.
     pub(super) fn use_listed(&mut self, name: &[u8]) {
+        // In a failed transaction its replacement could not be prepared.
+        let fails = self.has_failed();
         let Link { client, server, .. } = &mut *self.link;
         let own = client.own_names.as_mut();
-        // In a failed transaction its replacement could not be prepared.
-        let fails = server.queue.is_empty() && server.status() == TransactionStatus::Failed;
         let Some(own) = own.filter(|_| !fails && !server.queue.is_skipping()) else {
             return;
         };
@@ -181,6 +181,7 @@ impl Work<'_, '_, '_, '_> {
         }
         if let Some((name, known)) = mapped
             && self.link.client.own_names.is_some()
+            && !self.has_failed()
             && self.has_statement(&name)
         {
             self.give_own_name(name, &known, true);
@@ -198,6 +199,12 @@ impl Work<'_, '_, '_, '_> {
             Some(effects) if effects.names => self.share_names_for(statement, &effects, false),
             _ => true,
         }
+    }
+
+    /// True if the transaction has failed, and nothing is in flight: nothing can be prepared.
+    fn has_failed(&self) -> bool {
+        let server = &self.link.server;
+        server.queue.is_empty() && server.status() == TransactionStatus::Failed
     }
 
     fn begin_own_names(&mut self) {
@@ -365,7 +372,7 @@ mod tests {
     use crate::relay::{Link, Rules, SequencePolicy, StatePolicy, requests};
     use crate::server::Server;
     use crate::splice::Splice;
-    use crate::statement::{Proven, Registry};
+    use crate::statement::{Copy, Proven, Registry};
 
     /// Returns the messages that a server gets for these, sent one by one: tags and names.
     fn sent(client: &mut Client, server: &mut Server, messages: &[Vec<u8>]) -> Vec<String> {
@@ -487,6 +494,23 @@ mod tests {
             "Q SELECT * FROM pg_prepared_statements",
         ];
         assert_eq!(told, sent);
+    }
+
+    #[test]
+    fn a_statement_keeps_our_name_in_a_block_that_has_failed() {
+        let (mut client, mut server) = (Client::default(), Server::new(Arc::default()));
+        let statement = Registry::new(0, 1).private(b"execute q\0\0\0");
+        let known = Some(Arc::clone(&statement));
+        client.remember(b"p".as_slice().into(), known, Parsed::known(1));
+        client.own_names = Some(Box::default());
+        server.prepared.add(&statement, 10, 0, Copy::default());
+        server.status = TransactionStatus::Failed;
+        let mut bind = Vec::new();
+        encode::bind_head(&mut bind, b"", b"p", 6).unwrap();
+        bind.extend_from_slice(&[0; 6]);
+        // Its Parse would fail, and the Bind would not find the name.
+        assert_eq!(sent(&mut client, &mut server, &[bind]), ["B "]);
+        assert!(matches!(client.statement(b"p"), Some((_, Some(_)))));
     }
 
     #[test]

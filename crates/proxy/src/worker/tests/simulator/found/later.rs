@@ -252,3 +252,38 @@ fn a_kept_server_stays_while_a_request_waits_there_for_a_repeated_cancel() {
         ..plan(vec![one, other], &ops)
     });
 }
+
+/// A client's statement got its own name again in a block that had failed. That Parse failed, and the Bind behind it did not
+/// find the name.
+#[test]
+fn a_statement_that_runs_another_is_bound_in_a_block_that_has_failed() {
+    let ops = [
+        (What::Act, 1, 0xf454_e685_d8ad_783f),
+        (What::Settle, 0, 0),
+        (What::Act, 1, 0xfecc_75f7_c48b_ba3f),
+        (What::Settle, 0, 0),
+        (What::Act, 1, 0x5856_68d6_7ea9_7808),
+        (What::Settle, 0, 0),
+        (What::Act, 1, 0x2ad6_b168_b6fb_fd68),
+        (What::Settle, 0, 0),
+        (What::Act, 1, 0x8e59_fcad_4adf_52f9),
+        (What::Settle, 0, 0),
+        (What::Act, 1, 0x2d05_7886_bdc8_2e42),
+    ];
+    let topics = [
+        Topic::Copy,
+        Topic::Cursors,
+        Topic::Ledger,
+        Topic::Notifications,
+        Topic::SqlPrepared,
+        Topic::Temporary,
+    ];
+    let checked = |topics: &[Topic]| Person {
+        is_checked: true,
+        ..exposed(topics)
+    };
+    replay(&Plan {
+        seed: 1_795_720_000_016_671,
+        ..plan(vec![checked(&[]), checked(&topics)], &ops)
+    });
+}
