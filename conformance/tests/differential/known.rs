@@ -19,6 +19,8 @@ pub(crate) const OUTDATED: &str = "0A000 cached plan must not change result type
 const SEQUENCE: &str = "currval and lastval may be refused (docs/internals/sequences.md)";
 const SEQUENCE_OF_OTHERS: &str = "currval and lastval behind other statements of a transaction may tell what another client got \
      (docs/internals/sequences.md)";
+const MODES: &str = "currval and lastval in a text that sets the modes of its transaction block may be refused \
+     (docs/internals/sequences.md)";
 const UNKEPT: &str = "an unnamed statement that was passed on while it arrived is not kept (docs/internals/expected-replies.md)";
 const UNREAD: &str = "what stands behind the first 32 KiB of a text finds no statement of the protocol by its name \
      (docs/internals/shared-names.md)";
@@ -174,6 +176,10 @@ impl Answers<'_> {
         let reads = self.text.contains("currval") || self.text.contains("lastval");
         if reads && !self.direct_says(" 55000 ") && self.weir_says(" 55000 ") {
             return Some(SEQUENCE);
+        }
+        let sets_modes = self.text.contains("begin") || self.text.contains("transaction");
+        if reads && past.is_inside && sets_modes && self.weir_says(" 25001 SET TRANSACTION") {
+            return Some(MODES);
         }
         let is_of_others = past.is_inside && self.weir.is_none() && self.direct_says(" 55000 ");
         (reads && is_of_others).then_some(SEQUENCE_OF_OTHERS)

@@ -229,6 +229,7 @@ pub fn requests(
         to_server,
         to_client,
         stalled: false,
+        sets_modes: false,
         statements: StatementCounts::default(),
     };
     let at = work.streamed();
@@ -276,6 +277,8 @@ struct Work<'w, 'l, 'i, 's> {
     to_server: &'w mut Splice<'s>,
     to_client: &'w mut Vec<u8>,
     stalled: bool,
+    /// True if the present text may set the modes of a transaction that has begun.
+    sets_modes: bool,
     statements: StatementCounts,
 }
 
@@ -351,6 +354,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             to_server: &mut to_server,
             to_client: &mut *self.to_client,
             stalled: false,
+            sets_modes: false,
             // The client's request was counted before.
             statements: StatementCounts::default(),
         };
@@ -513,6 +517,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
         let sequences = effects.as_ref().map(|effects| effects.sequences);
         let text_or_part = text.unwrap_or_else(|| self.body(message));
         let begins_trial = self.link.client.sequences.is_tried_by(text_or_part);
+        self.sets_modes = self.is_in_block() && sequences::may_set_modes(text_or_part);
         self.clean_sequences(sequences.unwrap_or_default(), begins_trial);
         if self.link.server.queue.awaits_required() {
             return self.stall();

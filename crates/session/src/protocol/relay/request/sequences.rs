@@ -50,8 +50,7 @@ impl Work<'_, '_, '_, '_> {
         let keeps = || rules.state == StatePolicy::Track && client.pin().is_some();
         if server.sequences.are_foreign() && (client.sequences.keeps_moved() || keeps()) {
             let next = Batch::scan(self.input.get(at..).unwrap_or_default());
-            let is_in_block = server.status() == TransactionStatus::InTransaction;
-            if !(is_in_block && first_text(&next, client).is_some_and(may_set_modes)) {
+            if !(self.is_in_block() && first_text(&next, client).is_some_and(may_set_modes)) {
                 self.discard_sequences();
             }
         }
@@ -60,13 +59,23 @@ impl Work<'_, '_, '_, '_> {
     /// Discards sequence values of other clients if the statement's text reads or advances a sequence, or if the
     /// statement may begin the client's trial. `currval` then returns the client's own value, or PostgreSQL's error
     /// that there is none. The message must wait if [`crate::expected::Queue::awaits_required`] afterwards.
+    ///
+    /// Behind a request of ours PostgreSQL refuses to set the modes of a transaction. So none precedes a text that may do
+    /// so and only advances a sequence. One that reads is refused then, instead of another client's value.
     #[inline]
     pub(super) fn clean_sequences(&mut self, sequences: Sequences, begins_trial: bool) {
+        if self.sets_modes && sequences == Sequences::Moves {
+            return;
+        }
         if (sequences != Sequences::Untouched || begins_trial)
             && self.link.server.sequences.are_foreign()
         {
             self.discard_sequences();
         }
+    }
+
+    pub(super) fn is_in_block(&self) -> bool {
+        self.link.server.status() == TransactionStatus::InTransaction
     }
 
     /// Discards the session's sequence values if none of them can be the client's own. That is the case if the client
@@ -124,7 +133,7 @@ impl Work<'_, '_, '_, '_> {
 }
 
 /// True if a text may set the modes of its transaction: it begins with BEGIN, START or SET.
-fn may_set_modes(text: &[u8]) -> bool {
+pub(super) fn may_set_modes(text: &[u8]) -> bool {
     let text = text.trim_ascii_start();
     [&b"BEGIN"[..], b"START", b"SET"].iter().any(|word| {
         text.get(..word.len())
@@ -291,6 +300,19 @@ mod tests {
             answer(&mut a, &mut s, tag, TransactionStatus::InTransaction);
             let told = sent(&pool, &mut a, &mut s, "SELECT f()", false);
             assert!(told.contains("DISCARD SEQUENCES"), "{told}");
+        }
+    }
+
+    #[test]
+    fn modes_and_an_advance_in_one_text_have_nothing_of_ours_in_front() {
+        let modes = "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SELECT ";
+        for (use_of, discards) in [("nextval('s')", false), ("currval('s')", true)] {
+            let (pool, mut a, mut s) = (Arc::default(), client(1), server());
+            s.sequences = SequenceValues::Foreign;
+            sent(&pool, &mut a, &mut s, "BEGIN", true);
+            answer(&mut a, &mut s, "BEGIN", TransactionStatus::InTransaction);
+            let told = sent(&pool, &mut a, &mut s, &format!("{modes}{use_of}"), false);
+            assert_eq!(told.contains("DISCARD SEQUENCES"), discards, "{told}");
         }
     }
 
