@@ -390,16 +390,7 @@ impl Play<'_, '_> {
         let mut verdict = if alike {
             Verdict::Alike
         } else {
-            let past = known::Past {
-                start: self.starts.get(client).map_or(&[], Vec::as_slice),
-                is_inside,
-                is_at_risk: self.is_at_risk,
-                has_changed_objects: self.has_changed_objects,
-                has_indirect: self.has_indirect,
-                has_long: self.has_long,
-                has_long_query: self.has_long_query,
-            };
-            known::judge(act, (&expected, &found), past)
+            known::judge(act, (&expected, &found), self.past(client, is_inside))
         };
         self.note(text, &expected, &found);
         if verdict == Verdict::Alike && oracle.is_idle() && !is_lost(&expected) {
@@ -434,6 +425,19 @@ impl Play<'_, '_> {
             return self.prepare_anew(client);
         }
         Ok(verdict)
+    }
+
+    /// Returns the past of a client's step; `is_inside` is true if the client's transaction or batch was open.
+    fn past(&self, client: usize, is_inside: bool) -> known::Past<'_> {
+        known::Past {
+            start: self.starts.get(client).map_or(&[], Vec::as_slice),
+            is_inside,
+            is_at_risk: self.is_at_risk,
+            has_changed_objects: self.has_changed_objects,
+            has_indirect: self.has_indirect,
+            has_long: self.has_long,
+            has_long_query: self.has_long_query,
+        }
     }
 
     /// Drops all statements of a client, as drivers do after an error about an outdated statement.
