@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use weir_sql::{Effects, Reason, Reasons};
 use weir_wire::frame::Header;
 use weir_wire::frontend::tag;
@@ -165,7 +166,9 @@ pub(crate) enum Refusing {
 /// A client's side of the conversation.
 #[derive(Debug, Default)]
 pub struct Client {
-    names: HashMap<Arc<[u8]>, Named>,
+    /// Hashed with a secret of this process, by a function that is quick for short names. A client that makes its names
+    /// collide all the same slows its own requests, as long texts would.
+    names: HashMap<Arc<[u8]>, Named, RandomState>,
     /// Boxed: in steady state nothing is parsed.
     parses: Option<Box<Parses>>,
     /// Boxed: most clients prepare nothing.

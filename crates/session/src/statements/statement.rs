@@ -57,6 +57,8 @@ pub struct Statement {
     pub name: Box<[u8]>,
     /// The Parse message after the name: text, NUL, number of parameter types, their oids.
     pub body: Box<[u8]>,
+    /// Length in bytes of the text.
+    text_len: usize,
     /// Context of the statement's meaning. `None` if that is unknown, so the statement is not shared.
     context: Option<Arc<Context>>,
     /// Era of [`Proven`] in which a server accepted the statement; 0 if none has.
@@ -98,8 +100,7 @@ impl Statement {
 
     /// Returns the SQL text.
     pub(crate) fn text(&self) -> &[u8] {
-        let mut parts = self.body.split(|byte| *byte == 0);
-        parts.next().unwrap_or_default()
+        self.body.get(..self.text_len).unwrap_or_default()
     }
 
     /// Returns the effects of running the statement, by the judge's present knowledge.
@@ -137,6 +138,7 @@ impl Statement {
             id,
             name: format!("weir_{id}").into_bytes().into_boxed_slice(),
             body: body.into(),
+            text_len: text.len(),
             context,
             proven_in: AtomicU64::new(0),
             retired: AtomicBool::new(false),
