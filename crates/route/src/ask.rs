@@ -9,6 +9,7 @@ use weir_sql::Modes;
 use weir_watch::Snapshot;
 use weir_watch::TimelinePosition;
 
+use crate::ready::Ready;
 use crate::rules::Consistency;
 use crate::rules::Split;
 
@@ -86,6 +87,8 @@ pub struct Ask<'a> {
     pub session: &'a RouteState,
     /// Hosts of the database.
     pub hosts: &'a Snapshot,
+    /// Readers among these hosts.
+    pub ready: &'a Ready,
     /// Latest commit of any client, for [`Consistency::Global`]; zero if there was none.
     pub last_write_of_all: Moment,
     /// Likewise for commits with `synchronous_commit = off`.

@@ -165,6 +165,16 @@ impl Floor {
         highest.map(|lsn| TimelinePosition { timeline, lsn })
     }
 
+    /// Returns true if every host shows these commits that shows all which were acknowledged before `fresh_to`, or
+    /// `fresh_to_async` with `synchronous_commit = off`.
+    pub(crate) fn is_below(&self, fresh_to: Moment, fresh_to_async: Moment) -> bool {
+        let is_below = |commits: Moments| {
+            (commits.flushed == Moment(0) || commits.flushed < fresh_to)
+                && (commits.unflushed == Moment(0) || commits.unflushed < fresh_to_async)
+        };
+        self.token == Minimum::None && is_below(self.own) && is_below(self.any)
+    }
+
     fn missing_on(&self, host: &HostView) -> Option<Commit> {
         let own = self.own.missing_on(host).map(Commit::Own);
         let missing = own.or_else(|| self.any.missing_on(host).map(Commit::Any));

@@ -13,18 +13,17 @@ use crate::ask::Load;
 /// Difference between the random numbers of the two draws.
 const SECOND_DRAW: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Chooses among the hosts that qualify; none if there is none.
+/// Chooses among candidates; none if there is none.
 ///
 /// Each of two different hosts is drawn with a probability proportional to its weight. The first is chosen unless the
 /// second would remain, with this request, at most as loaded as the first is without it. So hosts of equal load get
 /// shares proportional to their weights.
 pub(crate) fn choose(
     hosts: &[HostView],
-    qualifies: &dyn Fn(&HostView) -> bool,
+    candidates: Places,
     load: &dyn Fn(HostId) -> Load,
     dice: u64,
 ) -> Option<HostId> {
-    let candidates = Places::of(hosts, qualifies);
     let (place, first) = draw(hosts, candidates, mix(dice))?;
     let others = candidates.without(place);
     let Some((_, second)) = draw(hosts, others, mix(dice.wrapping_add(SECOND_DRAW))) else {
@@ -36,15 +35,25 @@ pub(crate) fn choose(
 }
 
 /// Places of hosts in the order of the configuration, which has 64 at most.
-#[derive(Clone, Copy)]
-struct Places(u64);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Places(u64);
 
 impl Places {
-    /// Asks about each host once.
-    fn of(hosts: &[HostView], qualifies: &dyn Fn(&HostView) -> bool) -> Self {
+    /// Returns the places of the hosts that qualify. Asks about each host once.
+    pub(crate) fn of(hosts: &[HostView], qualifies: &dyn Fn(&HostView) -> bool) -> Self {
         let bits = (0..).map_while(|place| 1u64.checked_shl(place));
         let found = hosts.iter().zip(bits).filter(|(host, _)| qualifies(host));
         Self(found.fold(0, |all, (_, bit)| all | bit))
+    }
+
+    /// Returns true if there is none.
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Returns those that are among others too.
+    pub(crate) fn and(self, others: Self) -> Self {
+        Self(self.0 & others.0)
     }
 
     fn without(self, place: u32) -> Self {
@@ -63,10 +72,11 @@ impl Places {
 
 /// Draws a host with a probability proportional to its weight. Returns its place too.
 fn draw(hosts: &[HostView], candidates: Places, random: u64) -> Option<(u32, &HostView)> {
-    let all = || {
-        let places = candidates.iter();
-        places.filter_map(|place| Some((place, hosts.get(usize::try_from(place).ok()?)?)))
-    };
+    let at = |place| Some((place, hosts.get(usize::try_from(place).ok()?)?));
+    if candidates.0.is_power_of_two() {
+        return at(candidates.0.trailing_zeros());
+    }
+    let all = || candidates.iter().filter_map(at);
     let total: u64 = all().map(|(_, host)| u64::from(host.weight)).sum();
     let mut point = below(random, total);
     all().find(|(_, host)| {

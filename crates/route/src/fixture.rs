@@ -21,6 +21,7 @@ use crate::ask::Ask;
 use crate::ask::Load;
 use crate::ask::RouteState;
 use crate::explain::Explanation;
+use crate::ready::Ready;
 use crate::router::Router;
 use crate::rules::Rules;
 use crate::verdict::Verdict;
@@ -108,10 +109,19 @@ impl Question {
         &self,
         run: impl FnOnce(&Router, &Ask<'_>, &dyn Fn(HostId) -> Load) -> R,
     ) -> R {
+        self.with_ready(&Ready::of(&self.hosts), run)
+    }
+
+    pub(crate) fn with_ready<R>(
+        &self,
+        ready: &Ready,
+        run: impl FnOnce(&Router, &Ask<'_>, &dyn Fn(HostId) -> Load) -> R,
+    ) -> R {
         let ask = Ask {
             access: &self.access,
             session: &self.session,
             hosts: &self.hosts,
+            ready,
             last_write_of_all: self.last_write_of_all,
             last_async_write_of_all: self.last_async_write_of_all,
             since: self.since,

@@ -43,6 +43,7 @@
 //!     ],
 //!     ..Snapshot::default()
 //! };
+//! let ready = Ready::of(&hosts);
 //! let text = access(b"SELECT a FROM t", &Names::default());
 //! let mut session = RouteState::default();
 //! let host_for = |session: &RouteState| {
@@ -51,6 +52,7 @@
 //!         access: &text,
 //!         session,
 //!         hosts: &hosts,
+//!         ready: &ready,
 //!         last_write_of_all: Moment(0),
 //!         last_async_write_of_all: Moment(0),
 //!         since: now,
@@ -69,7 +71,7 @@
 //! assert_eq!(host_for(&session), Some(HostId(1)));
 //! ```
 //!
-//! Duties of the caller: ask again whenever a request is held and the snapshot changes, or `until` comes; bound the wait
+//! Duties of the caller: find the [`Ready`] hosts of each new snapshot; ask again whenever a request is held and the snapshot changes, or `until` comes; bound the wait
 //! by `query_wait_timeout`; record the time of each acknowledged commit in [`RouteState`].
 
 mod ask;
@@ -79,6 +81,7 @@ mod course;
 mod explain;
 #[cfg(test)]
 mod fixture;
+mod ready;
 mod router;
 mod rules;
 #[cfg(test)]
@@ -91,6 +94,7 @@ pub use ask::RouteState;
 pub use ask::Token;
 pub use ask::Wanted;
 pub use explain::Explanation;
+pub use ready::Ready;
 pub use router::Router;
 pub use rules::Consistency;
 pub use rules::Fallback;

@@ -18,6 +18,7 @@ use crate::candidates::Condition;
 use crate::candidates::Floor;
 use crate::candidates::Obstacle;
 use crate::choice;
+use crate::choice::Places;
 use crate::course::Course;
 use crate::course::Readers;
 use crate::explain::Explanation;
@@ -87,14 +88,19 @@ impl Router {
 
     fn reader(&self, ask: &Ask<'_>, load: &dyn Fn(HostId) -> Load, readers: Readers) -> Verdict {
         let condition = self.condition(ask, readers);
-        let admits = |host: &HostView| condition.admits(host);
-        let is_near = |host: &HostView| admits(host) && self.is_near(host, load);
         let hosts = &ask.hosts.hosts;
+        let admitted = match ask.ready.places(&condition) {
+            Some(places) => places,
+            None => Places::of(hosts, &|host| condition.admits(host)),
+        };
         let near = match self.rules.az.is_empty() {
             true => None,
-            false => choice::choose(hosts, &is_near, load, ask.dice),
+            false => {
+                let near = Places::of(hosts, &|host| self.is_near(host, load));
+                choice::choose(hosts, admitted.and(near), load, ask.dice)
+            }
         };
-        let chosen = near.or_else(|| choice::choose(hosts, &admits, load, ask.dice));
+        let chosen = near.or_else(|| choice::choose(hosts, admitted, load, ask.dice));
         match chosen {
             Some(host) => Verdict::Go {
                 host,
@@ -131,7 +137,13 @@ impl Router {
                 && host.lag_bytes.is_some_and(|bytes| bytes <= GUARD_LAG_MAX.0)
                 && host.lag.is_some_and(|lag| lag <= GUARD_LAG_MAX.1)
         };
-        choice::choose(&ask.hosts.hosts, &may_have_caught_up, load, ask.dice)
+        let hosts = &ask.hosts.hosts;
+        choice::choose(
+            hosts,
+            Places::of(hosts, &may_have_caught_up),
+            load,
+            ask.dice,
+        )
     }
 
     /// Returns the position that a guard compares; none if it is not known.

@@ -27,6 +27,7 @@ use crate::fixture::READ;
 use crate::fixture::READ_CATALOGUE;
 use crate::fixture::WRITE;
 use crate::fixture::host;
+use crate::ready::Ready;
 use crate::rules::Consistency;
 use crate::rules::Fallback;
 use crate::rules::Rules;
@@ -291,6 +292,14 @@ proptest! {
         question.access = READ;
         question.hosts.hosts.push(HostView { host: HostId(77), ..host(77, Role::Replica) });
         prop_assert!(replica(&question).is_some());
+    }
+
+    #[test]
+    fn ready_hosts_are_those_that_would_be_asked(question in any_question()) {
+        // Of a snapshot without hosts, no host is ready, so each one is asked.
+        let nothing = Ready::of(&Snapshot::default());
+        let asked = question.with_ready(&nothing, |router, ask, load| router.ask(ask, load));
+        prop_assert_eq!(question.verdict(), asked);
     }
 
     #[test]

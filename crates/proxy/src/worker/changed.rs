@@ -48,13 +48,13 @@ impl<D: Driver> Worker<D> {
                 group.global.database_state.forget();
             }
             let lanes = group.lanes.clone();
-            for lane in &lanes {
-                self.settle_lane(*lane, is_obsolete);
+            for lane in lanes.ids() {
+                self.settle_lane(lane, is_obsolete);
             }
             if is_removed {
                 self.remove_database(id);
             }
-            for lane in lanes {
+            for lane in lanes.ids() {
                 self.pump(lane);
                 self.arm_sizing(lane);
             }

@@ -15,7 +15,7 @@ use weir_wire::sqlstate::SqlState;
 use super::ids::{ClientId, GroupId, LaneId, ServerId, Waiter};
 use super::looking;
 use super::routing::Routing;
-use super::slots::{Departure, Group, Lane, Server, Stage};
+use super::slots::{Departure, Group, Lane, Lanes, Server, Stage};
 use super::state;
 use super::tables::Tables;
 use super::{Missing, Worker};
@@ -49,7 +49,7 @@ impl<D: Driver> Worker<D> {
         lane.settle_sizing(self.number);
         let id = self.tables.lanes.insert(lane);
         if let Some(group) = self.tables.groups.must_get_mut(group_id) {
-            group.lanes.push(id);
+            group.lanes.push(global.host, id);
         }
         (group_id, id)
     }
@@ -65,7 +65,7 @@ impl<D: Driver> Worker<D> {
         let every = settled.settings.global.catalogue_refresh;
         let group = Group {
             global: Arc::clone(global),
-            lanes: Vec::with_capacity(1),
+            lanes: Lanes::default(),
             rules,
             judge: state::judge(&settings),
             routing: Routing::new(global, &self.global, self.global.next_id()),
@@ -527,11 +527,11 @@ impl<D: Driver> Worker<D> {
                     .iter()
                     .any(|(_, server)| server.group == id)
             };
-            let is_lane_used = |id: &LaneId| {
-                let lane = self.tables.lanes.must_get(*id);
+            let is_lane_used = |id: LaneId| {
+                let lane = self.tables.lanes.must_get(id);
                 lane.is_some_and(|lane| lane.shard.servers() > 0 || lane.shard.waiting() > 0)
             };
-            let used = group.clients > 0 || group.lanes.iter().any(is_lane_used);
+            let used = group.clients > 0 || group.lanes.ids().any(is_lane_used);
             if used || is_moving() {
                 group.unused_since = None;
                 continue;
@@ -555,7 +555,7 @@ impl<D: Driver> Worker<D> {
             let Some(mut group) = self.tables.groups.must_remove(id) else {
                 continue;
             };
-            for lane_id in std::mem::take(&mut group.lanes) {
+            for lane_id in group.lanes.ids() {
                 let lane = self.tables.lanes.must_remove(lane_id);
                 if let Some(tick) = lane.and_then(|lane| lane.tick) {
                     self.timers
@@ -584,8 +584,8 @@ impl Tables {
         let Some(group) = self.groups.must_get(group_id) else {
             return;
         };
-        for id in &group.lanes {
-            if let Some(lane) = self.lanes.must_get_mut(*id) {
+        for id in group.lanes.ids() {
+            if let Some(lane) = self.lanes.must_get_mut(id) {
                 lane.shard.clients(now, group.clients);
             }
         }
@@ -603,7 +603,7 @@ impl Tables {
     /// Returns this worker's lane of a pool, and its group.
     pub(super) fn find_lane(&self, pool: &GlobalPool) -> Option<(GroupId, LaneId)> {
         let group = *self.group_index.get(&pool.group.key)?;
-        let mut lanes = self.groups.must_get(group)?.lanes.iter().copied();
+        let mut lanes = self.groups.must_get(group)?.lanes.ids();
         let is_it = |id: &LaneId| {
             let lane = self.lanes.must_get(*id);
             lane.is_some_and(|lane| std::ptr::eq(&raw const *lane.global, pool))

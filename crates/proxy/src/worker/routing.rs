@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use weir_config::PoolSettings;
 use weir_pool::{HostId, Moment};
-use weir_route::{Ask, Load, RouteState, Router, Split, Target, Verdict, Why};
+use weir_route::{Ask, Load, Ready, RouteState, Router, Split, Target, Verdict, Why};
 use weir_session::client::Client as Session;
 use weir_session::fault::Fault;
 use weir_session::relay::{self, Batch, Destination};
@@ -21,7 +21,7 @@ use super::Worker;
 use super::again::NET_MAX;
 use super::ids::{ClientId, GroupId, LaneId, ServerId, Slots};
 use super::keeping::Kept;
-use super::slots::{Client, Group, Lane, Phase, Server};
+use super::slots::{Client, Group, Lane, Lanes, Phase, Server};
 use super::tables::Tables;
 use super::timers::Timer;
 use crate::driver::{self, Driver};
@@ -35,7 +35,6 @@ mod learnt;
 mod reading;
 mod route;
 mod rules;
-mod seek;
 mod silent;
 mod token;
 mod trace;
@@ -62,6 +61,8 @@ pub(super) struct Routing {
     router: Router,
     pub(super) cluster: Arc<Cluster>,
     hosts: Arc<Snapshot>,
+    /// Readers among these hosts.
+    ready: Ready,
     /// Number of that snapshot.
     number: u64,
     /// Number of the snapshot for which the waiters were routed last.
@@ -135,7 +136,7 @@ impl<D: Driver> Worker<D> {
     /// Returns the lane of a group at a host; creates it on first use.
     fn lane_at(&mut self, group_id: GroupId, host: HostId) -> Option<LaneId> {
         let group = self.tables.groups.must_get(group_id)?;
-        let found = self.tables.lane_at(group, Some(host));
+        let found = group.lanes.at(Some(host));
         if found.is_some() {
             return found;
         }
@@ -180,6 +181,7 @@ impl<D: Driver> Worker<D> {
         }
         routing.number = number;
         let hosts = routing.cluster.snapshot();
+        routing.ready = Ready::of(&hosts);
         let before = std::mem::replace(&mut routing.hosts, Arc::clone(&hosts));
         for host in &hosts.hosts {
             let old = before.host(host.host);
@@ -192,7 +194,7 @@ impl<D: Driver> Worker<D> {
     #[cold]
     fn recycle_host(&mut self, group_id: GroupId, host: HostId) {
         let group = self.tables.groups.must_get(group_id);
-        let lane = group.and_then(|group| self.tables.lane_at(group, Some(host)));
+        let lane = group.and_then(|group| group.lanes.at(Some(host)));
         if let Some(id) = lane
             && let Some(lane) = self.tables.lanes.must_get_mut(id)
         {
@@ -510,15 +512,6 @@ impl Tables {
         client.session.is_only_on_trial() && found.is_complete && found.access.is_read()
     }
 
-    /// Returns the lane of a group at a host, or its waiting room.
-    pub(super) fn lane_at(&self, group: &Group, host: Option<HostId>) -> Option<LaneId> {
-        let is_it = |id: &LaneId| {
-            let lane = self.lanes.must_get(*id);
-            lane.is_some_and(|lane| lane.global.host == host)
-        };
-        group.lanes.iter().copied().find(is_it)
-    }
-
     /// Asks the router for a host. None if the group has no router.
     fn ask_router(
         &mut self,
@@ -562,14 +555,15 @@ impl Tables {
             access: &destination.access,
             session: hints.as_ref().map_or(&route.state, |hinted| &hinted.state),
             hosts: &routing.hosts,
+            ready: &routing.ready,
             last_write_of_all: routing.cluster.last_write(),
             last_async_write_of_all: routing.cluster.last_write(),
             since,
             now,
-            may_guard: batch.is_some_and(|batch| may_guard(batch, &destination)),
+            may_guard: may_guard(&destination),
             dice: next_dice(&mut routing.dice),
         };
-        let load = loads(&self.lanes, &group.lanes, routing.workers);
+        let load = loads(&self.lanes, &group.lanes, routing.share(&group.settings));
         let verdict = routing.limit_hold(routing.router.ask(&ask, &load), now);
         let foreign = Foreign::of(&ask);
         let is_guarded = matches!(verdict, Verdict::Go { why, .. } if why == Why::Guarded);
@@ -683,9 +677,11 @@ impl Routing {
         let configured = settings.cluster.as_ref()?;
         let cluster = global.clusters.of(cluster_name(settings));
         let az = &global.settled().settings.global.az;
+        let hosts = cluster.snapshot();
         Some(Box::new(Self {
             router: Router::new(rules::rules(configured, az)),
-            hosts: cluster.snapshot(),
+            ready: Ready::of(&hosts),
+            hosts,
             number: 0,
             waiters_number: 0,
             waiters_primary: None,
@@ -704,6 +700,11 @@ impl Routing {
         if route.state.last_write != Moment(0) {
             self.cluster.wrote(route.state.last_write);
         }
+    }
+
+    /// Returns this worker's share of a pool's size.
+    fn share(&self, settings: &PoolSettings) -> u32 {
+        settings.pool_size.div_ceil(self.workers.max(1))
     }
 
     /// True if texts decide on the hosts of a session's requests. They do not if the split is off.
@@ -729,21 +730,19 @@ impl Routing {
 }
 
 /// True if a batch will be kept when it is sent, so that it can run elsewhere if a guard in front of it fails.
-fn may_guard(batch: &Batch<'_>, destination: &Destination) -> bool {
-    destination.is_complete && destination.is_plain && batch.extent().len <= NET_MAX
+fn may_guard(destination: &Destination) -> bool {
+    destination.is_complete && destination.is_plain && destination.len <= NET_MAX
 }
 
-/// Returns the load of a group's pool at each host.
+/// Returns the load of a group's pool at each host; `share` is this worker's share of its size.
 fn loads<'l>(
     lanes: &'l Slots<LaneId, Lane>,
-    ids: &'l [LaneId],
-    workers: u32,
+    ids: &'l Lanes,
+    share: u32,
 ) -> impl Fn(HostId) -> Load + 'l {
     move |host| {
-        let at_host = ids.iter().filter_map(|id| lanes.must_get(*id));
-        let mut at_host = at_host.filter(|lane| lane.global.host == Some(host));
-        let lane = at_host.next();
-        lane.map_or_else(Load::default, |lane| lane.load(workers.max(1)))
+        let lane = ids.at(Some(host)).and_then(|id| lanes.must_get(id));
+        lane.map_or_else(Load::default, |lane| lane.load(share))
     }
 }
 

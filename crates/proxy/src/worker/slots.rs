@@ -9,7 +9,7 @@ use std::time::Duration;
 use slotmap::Key as _;
 use weir_auth::secret::Secret;
 use weir_config::{PoolSettings, StateCheck};
-use weir_pool::{Entered, Moment, Serial, Shard, Ticket, Transfer, Want};
+use weir_pool::{Entered, HostId, Moment, Serial, Shard, Ticket, Transfer, Want};
 use weir_route::Load;
 use weir_session::client::Client as ClientSession;
 use weir_session::fault::Fault;
@@ -458,10 +458,9 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// Returns the load of the pool as this worker sees it: its own servers and waiters, and its share of the size.
-    pub(super) fn load(&self, workers: u32) -> Load {
+    /// Returns the load of the pool as this worker sees it: its own servers and waiters, and `size`, its share of the size.
+    pub(super) fn load(&self, size: u32) -> Load {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let size = self.global.group.settings().pool_size.div_ceil(workers);
         Load {
             in_use: count(self.shard.servers().saturating_sub(self.shard.idle())),
             waiting: count(self.shard.waiting()),
@@ -470,11 +469,35 @@ impl Lane {
     }
 }
 
+/// Lanes of a group on this worker, one for each host. The one of a waiting room has none.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Lanes {
+    places: Vec<(Option<HostId>, LaneId)>,
+}
+
+impl Lanes {
+    /// Adds the lane of a host.
+    pub(super) fn push(&mut self, host: Option<HostId>, id: LaneId) {
+        self.places.push((host, id));
+    }
+
+    /// Returns the lane of a host.
+    #[inline]
+    pub(super) fn at(&self, host: Option<HostId>) -> Option<LaneId> {
+        let found = self.places.iter().find(|(place, _)| *place == host);
+        found.map(|(_, id)| *id)
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = LaneId> {
+        self.places.iter().map(|(_, id)| *id)
+    }
+}
+
 /// This worker's part of a group: what its clients share, whichever host they use.
 pub(super) struct Group {
     pub(super) global: Arc<GlobalGroup>,
-    /// Lanes of the group, one for each host. The first one is made with the group.
-    pub(super) lanes: Vec<LaneId>,
+    /// Lanes of the group. The first one is made with the group.
+    pub(super) lanes: Lanes,
     pub(super) settings: Arc<PoolSettings>,
     pub(super) rules: Rules,
     /// Judges what statements may do to a session.

@@ -86,16 +86,12 @@ impl<D: Driver> Worker<D> {
             }
             let totals = snapshot.databases.entry(name.0.clone()).or_default();
             add_totals(totals, group, period_us.unwrap_or(u64::MAX));
-            for id in &group.lanes {
-                let Some(lane) = self.tables.lanes.must_get(*id) else {
+            for id in group.lanes.ids() {
+                let Some(lane) = self.tables.lanes.must_get(id) else {
                     continue;
                 };
                 totals.current_connections += lane.shard.servers() as u64;
-                self.add_lane(
-                    &mut row,
-                    lane,
-                    tallies.get(*id).copied().unwrap_or_default(),
-                );
+                self.add_lane(&mut row, lane, tallies.get(id).copied().unwrap_or_default());
             }
             if key.purpose == Purpose::Listener {
                 listeners.push((name, row));

@@ -176,7 +176,7 @@ impl World {
                 *turn = (*turn + 1) % views.len();
                 views[*turn].host
             }
-            Policy::TwoChoices => choose(views, &|_| true, &load, dice).unwrap(),
+            Policy::TwoChoices => choose(views, Places::of(views, &|_| true), &load, dice).unwrap(),
         };
         host.0 as usize
     }

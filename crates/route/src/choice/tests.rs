@@ -4,6 +4,7 @@ use weir_pool::HostId;
 use weir_watch::HostView;
 use weir_watch::Role;
 
+use super::Places;
 use super::below;
 use super::choose;
 use crate::ask::Load;
@@ -28,7 +29,12 @@ fn counts(weights: &[u32], clients: &[u32]) -> Vec<u64> {
     };
     let mut counts = vec![0; weights.len()];
     for dice in 0..DRAWS {
-        let chosen = choose(&hosts, &|host| host.weight > 0, &load, dice);
+        let chosen = choose(
+            &hosts,
+            Places::of(&hosts, &|host| host.weight > 0),
+            &load,
+            dice,
+        );
         counts[chosen.unwrap().0 as usize] += 1;
     }
     counts
@@ -76,9 +82,13 @@ fn the_lighter_load_wins() {
 fn a_single_host_and_no_host() {
     assert_eq!(counts(&[1], &[9]), [DRAWS]);
     assert_eq!(counts(&[0, 7, 0], &[0, 9, 0]), [0, DRAWS, 0]);
-    let none = choose(&hosts(&[1, 1]), &|_| false, &|_| Load::default(), 1);
+    let none = Places::default();
+    let none = choose(&hosts(&[1, 1]), none, &|_| Load::default(), 1);
     assert_eq!(none, None);
-    assert_eq!(choose(&[], &|_| true, &|_| Load::default(), 1), None);
+    assert_eq!(
+        choose(&[], Places::default(), &|_| Load::default(), 1),
+        None
+    );
 }
 
 #[test]
@@ -90,7 +100,8 @@ fn the_largest_numbers_do_not_overflow() {
     };
     let hosts = hosts(&[u32::MAX; 5]);
     for dice in [0, 1, u64::MAX / 2, u64::MAX] {
-        assert!(choose(&hosts, &|_| true, &|_| full, dice).is_some());
+        let all = Places::of(&hosts, &|_| true);
+        assert!(choose(&hosts, all, &|_| full, dice).is_some());
     }
     assert_eq!(below(0, u64::MAX), 0);
     assert_eq!(below(u64::MAX, u64::MAX), u64::MAX - 1);

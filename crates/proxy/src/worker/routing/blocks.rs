@@ -113,10 +113,12 @@ pub(super) fn destination(
     judge: &mut Judge,
     rules: &Rules,
 ) -> Destination {
-    match rules.until_write {
-        true => in_block(relay::destination_with_step(batch, session, judge), true),
-        false => in_block(relay::destination(batch, session, judge), false),
-    }
+    let mut found = match rules.until_write {
+        true => relay::destination_with_step(batch, session, judge),
+        false => relay::destination(batch, session, judge),
+    };
+    in_block(&mut found, rules.until_write);
+    found
 }
 
 /// Returns the isolation level of blocks without one; none for READ COMMITTED. Some role's default may be another.
@@ -127,17 +129,13 @@ pub(super) fn default_isolation(judge: &Judge) -> Option<Isolation> {
 /// Lets the modes of a block decide on a batch that begins with it, if the rest of the batch reads.
 ///
 /// A block that may go to the primary with its first write (`until_write`) begins on a replica with reads only.
-fn in_block(found: Destination, until_write: bool) -> Destination {
+fn in_block(found: &mut Destination, until_write: bool) {
     let Some(block) = &found.block else {
-        return found;
+        return;
     };
     let is_read_only = block.modes.read_only == Some(true);
     let fits = is_read_only || !until_write || block.step == Step::Queries;
-    if matches!(*block.rest, Access::Primary(_)) || !fits {
-        return found;
-    }
-    Destination {
-        access: Arc::new(Access::Begin(block.modes)),
-        ..found
+    if fits && !matches!(*block.rest, Access::Primary(_)) {
+        found.access = Arc::new(Access::Begin(block.modes));
     }
 }

@@ -65,7 +65,7 @@ impl Counted {
             (Verdict::Hold { .. }, _) => return,
             (Verdict::Refuse(why), _) => ("refused", why),
         };
-        let was_refused = *access == Access::Primary(Cause::Refused);
+        let was_refused = matches!(access, Access::Primary(Cause::Refused));
         let route = Route {
             verdict: name,
             reason: 2 * why as u64 + u64::from(was_refused),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_config::PoolSettings;
 use weir_pool::{HostId, Moment};
-use weir_route::{Ask, Explanation, Load, RouteState, Router, Rules, Verdict};
+use weir_route::{Ask, Explanation, Load, Ready, RouteState, Router, Rules, Verdict};
 use weir_session::client::Client as Session;
 use weir_session::relay::Batch;
 use weir_sql::Judge;
@@ -92,7 +92,7 @@ impl<D: Driver> Worker<D> {
             let (catalogue, generation) = database_state.catalogue();
             group.judge.set_catalogue(&catalogue, generation);
         }
-        let load = loads(&tables.lanes, &group.lanes, routing.workers);
+        let load = loads(&tables.lanes, &group.lanes, routing.share(&group.settings));
         let mut answer = routing.explain(text, &mut group.judge, &load, self.now);
         if !database_state.is_loaded() {
             answer.notes.push(NO_CATALOGUE.to_owned());
@@ -161,6 +161,7 @@ pub fn explain_route_offline(pool: &PoolSettings, text: &[u8]) -> Option<RouteAn
         access: &destination.access,
         session: hints.as_ref().map_or(&session, |hinted| &hinted.state),
         hosts: &hosts,
+        ready: &Ready::of(&hosts),
         last_write_of_all: Moment(0),
         last_async_write_of_all: Moment(0),
         since: Moment(0),
@@ -221,6 +222,7 @@ impl Routing {
             access: &destination.access,
             session: hints.as_ref().map_or(&session, |hinted| &hinted.state),
             hosts: &self.hosts,
+            ready: &self.ready,
             last_write_of_all: self.cluster.last_write(),
             last_async_write_of_all: self.cluster.last_write(),
             since: now,

@@ -52,7 +52,9 @@ pub(super) fn unread(access: &Arc<Access>) -> Destination {
         access: Arc::clone(access),
         block: None,
         is_complete: false,
+        len: 0,
         is_plain: false,
+        defines: true,
         step: Step::Other,
         statement: None,
     }

@@ -40,6 +40,10 @@ pub(in super::super) struct Route {
     /// True if the texts of the session's requests decide on their hosts.
     pub(super) is_judged: bool,
     repeats: Repeats,
+    /// Length in bytes of the batch that was judged for the next lease, if all of it was there.
+    judged: Option<usize>,
+    /// True unless the next batch to be kept is known to leave all names their meanings.
+    defines: bool,
     /// True if a text of the client has named `synchronous_commit`: its commits may be acknowledged before their WAL is
     /// flushed.
     pub(super) may_commit_async: bool,
@@ -114,6 +118,15 @@ struct Portion {
     end: Option<usize>,
 }
 
+impl Portion {
+    fn up_to(end: usize, input: &[u8]) -> Self {
+        Self {
+            len: end.min(input.len()),
+            end: Some(end),
+        }
+    }
+}
+
 /// Input that is offered to a server.
 pub(in super::super) struct Offered<'i> {
     /// Part that the server may get now.
@@ -153,11 +166,12 @@ impl Client {
         let is_renewed =
             server.kept != Kept::No && route.renew_net(&self.session, judge, input, server);
         let begins = fresh || is_renewed || route.begins_batch_of_block();
-        let portion = route.portion(&self.session, input, &server.session);
+        let judged = route.judged.take().filter(|_| fresh);
+        let portion = route.portion(&self.session, input, &server.session, judged);
         if !input.is_empty() && route.only_reads() {
             // The router has judged the first batch of a lease.
             let judged = match fresh {
-                true => Batch::scan(input).extent().len,
+                true => judged.unwrap_or_else(|| Batch::scan(input).extent().len),
                 false => 0,
             };
             let rest = input.get(judged..).unwrap_or_default();
@@ -222,6 +236,8 @@ impl Route {
             needs_primary: false,
             is_judged: false,
             repeats: Repeats::default(),
+            judged: None,
+            defines: true,
             may_commit_async: false,
             knows_lsn: false,
             told_token: Token::None,
@@ -314,14 +330,22 @@ impl Route {
                 Course::Primary { reads, net }
             }
         };
+        self.judged = destination.is_complete.then_some(destination.len);
+        self.defines = destination.defines;
         self.repeats.begin();
         (self.since, self.needs_primary, self.waiter) = (None, false, None);
         self.has_begun = false;
     }
 
     /// Returns the part of the input that the server may get now. A replica gets the next batch when it has answered the
-    /// last one.
-    fn portion(&mut self, session: &Session, input: &[u8], server: &ServerSession) -> Portion {
+    /// last one. `judged` is the length of the batch in front, if it is known.
+    fn portion(
+        &mut self,
+        session: &Session,
+        input: &[u8],
+        server: &ServerSession,
+        judged: Option<usize>,
+    ) -> Portion {
         let whole = Portion {
             len: input.len(),
             end: None,
@@ -343,22 +367,17 @@ impl Route {
             Left::Bytes(0) if !server.is_quiet_and_synced() => {
                 return Portion { len: 0, end: None };
             }
-            Left::Bytes(0) => 0,
-            Left::Bytes(end) => {
-                return Portion {
-                    len: end.min(input.len()),
-                    end: Some(end),
-                };
-            }
+            Left::Bytes(0) => match judged {
+                Some(end) => return Portion::up_to(end, input),
+                None => 0,
+            },
+            Left::Bytes(end) => return Portion::up_to(end, input),
             Left::Open => session.owed_bytes().min(input.len()),
         };
         let batch = Batch::scan(input.get(begun..).unwrap_or_default()).extent();
         match batch.end {
             End::Open => whole,
-            End::Call | End::Sync => Portion {
-                len: (begun + batch.len).min(input.len()),
-                end: Some(begun + batch.len),
-            },
+            End::Call | End::Sync => Portion::up_to(begun + batch.len, input),
         }
     }
 
@@ -436,6 +455,7 @@ impl Route {
             return false;
         }
         (*net, self.repeats) = (Below::Wanted, Repeats::default());
+        self.defines = found.defines;
         true
     }
 
@@ -525,7 +545,9 @@ impl Route {
                 is_whole
             }
         };
-        let has_net = is_whole && portion.len <= NET_MAX && !redefines(batch, Names::Unnamed);
+        let defines = std::mem::replace(&mut self.defines, true);
+        let redefines = || defines && redefines(batch, Names::Unnamed);
+        let has_net = is_whole && portion.len <= NET_MAX && !redefines();
         server.kept_batch.clear();
         if has_net {
             server.kept_batch.extend_from_slice(batch);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use memchr::memchr2;
 use weir_config::{
     Cluster, ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, Target as ConfiguredTarget,
 };
@@ -9,7 +10,7 @@ use weir_route::{Consistency, Fallback, RouteState, Rules, Split, Target, Wanted
 use weir_session::settings::Settings as Asked;
 use weir_sql::Isolation;
 
-use super::{seek, token};
+use super::token;
 
 /// Setting that decides if a commit waits for its WAL.
 const COMMIT_MODE: &[u8] = b"synchronous_commit";
@@ -108,7 +109,7 @@ pub(super) fn names_commit_mode(input: &[u8]) -> bool {
     let len = COMMIT_MODE.len();
     let mut rest = input;
     // A character that is rare in texts is looked for, so few places are compared.
-    while let Some(at) = seek::character(rest, b'y') {
+    while let Some(at) = memchr2(b'y', b'Y', rest) {
         let found = at
             .checked_sub(1)
             .and_then(|from| rest.get(from..from + len));

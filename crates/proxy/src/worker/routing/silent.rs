@@ -39,12 +39,7 @@ impl Tables {
             let host = host.and_then(|host| routing.hosts.host(host));
             host.is_some_and(|host| host.state == State::Down)
         };
-        let down: Vec<_> = group
-            .lanes
-            .iter()
-            .copied()
-            .filter(|id| is_down(*id))
-            .collect();
+        let down: Vec<_> = group.lanes.ids().filter(|id| is_down(*id)).collect();
         if down.is_empty() {
             return Vec::new();
         }

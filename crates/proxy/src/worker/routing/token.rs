@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use memchr::memchr2;
 use weir_pool::Moment;
 use weir_route::{Ask, RouteState, Token, Verdict, Why};
 use weir_session::client::Client as Session;
@@ -22,7 +23,6 @@ use super::super::ids::{ClientId, ServerId};
 use super::super::slots::{Client, Group, Server};
 use super::super::timers::Timer;
 use super::route::Route;
-use super::seek;
 use crate::driver::Driver;
 
 /// Setting that tells the position above a session's commits.
@@ -85,7 +85,7 @@ pub(super) fn token(value: Option<&str>) -> Token {
 fn names_lsn(input: &[u8]) -> bool {
     let (head, tail) = (b"weir", b"lsn");
     let mut rest = input;
-    while let Some(at) = seek::character(rest, b'w') {
+    while let Some(at) = memchr2(b'w', b'W', rest) {
         let found = rest.get(at..).unwrap_or_default();
         rest = found.get(1..).unwrap_or_default();
         let is_head = found.get(..head.len());

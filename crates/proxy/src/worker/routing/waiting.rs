@@ -102,7 +102,7 @@ impl Tables {
         }
         let group_id = client.group;
         let group = self.groups.must_get(group_id)?;
-        self.lane_at(group, None)
+        group.lanes.at(None)
     }
 
     /// Returns the waiting clients of a group that a change of its hosts concerns, longest wait first: all of them if
@@ -129,7 +129,7 @@ impl Tables {
             host.is_none_or(|host| host.is_none_or(|host| host.state != State::Up))
                 || lane.global.host.is_some_and(|host| !routing.is_still(host))
         };
-        let left: Vec<_> = group.lanes.iter().copied().filter(is_left).collect();
+        let left: Vec<_> = group.lanes.ids().filter(is_left).collect();
         if left.is_empty() {
             return Vec::new();
         }

@@ -35,9 +35,13 @@ pub struct Destination {
     pub block: Option<Block>,
     /// True if the batch has arrived to its end, and so cannot go on with something else.
     pub is_complete: bool,
+    /// Length in bytes of the batch, as far as it has arrived.
+    pub len: usize,
     /// True if each statement reads and does nothing else: another host can get the batch again if this one refuses it,
     /// as long as no answer was passed on. SET, DISCARD, DEALLOCATE and BEGIN are not plain.
     pub is_plain: bool,
+    /// True if the batch may give a name of a statement another meaning, or none.
+    pub defines: bool,
     /// Step that the batch is for a block which has only read so far. [`Step::Other`] if the batch may leave a portal.
     pub step: Step,
     /// Id of the batch's first statement, if the batch begins with a use of one that was prepared before. It stands for one
@@ -84,11 +88,13 @@ fn read<'i>(batch: &Batch<'i>, mut reader: Reader<'_, 'i>) -> Destination {
         if !reader.is_decided() {
             reader.message(header, here);
         }
+        reader.defines |= matches!(header.tag, tag::PARSE | tag::CLOSE | tag::QUERY);
         let is_end = matches!(header.tag, tag::SYNC | tag::QUERY | tag::FUNCTION_CALL);
         is_complete = is_end && here.len() == total;
         rest = rest.get(total..).unwrap_or_default();
     }
-    reader.destination(is_complete)
+    let len = batch.input.len() - rest.len();
+    reader.destination(is_complete, len)
 }
 
 /// Reader of one batch.
@@ -100,6 +106,7 @@ struct Reader<'a, 'i> {
     /// Modes of the first statement, if that is BEGIN, and the verdict on those behind it.
     block: Option<(Modes, Option<Arc<Access>>)>,
     is_plain: bool,
+    defines: bool,
     /// True if the step is looked for.
     has_steps: bool,
     /// Step that was read; `None` before the first statement. Not the BEGIN in front.
@@ -144,6 +151,7 @@ impl<'a, 'i> Reader<'a, 'i> {
             access: None,
             block: None,
             is_plain: true,
+            defines: false,
             has_steps: false,
             step: None,
             statement: None,
@@ -301,7 +309,7 @@ impl<'a, 'i> Reader<'a, 'i> {
         self.access = Some(joined(self.access.take(), next));
     }
 
-    fn destination(self, is_complete: bool) -> Destination {
+    fn destination(self, is_complete: bool, len: usize) -> Destination {
         let is_read = (self.access.as_ref()).is_some_and(|access| access.is_read());
         let is_plain = self.is_plain && is_read;
         let access = match self.access {
@@ -319,7 +327,9 @@ impl<'a, 'i> Reader<'a, 'i> {
             access,
             block: block.filter(|_| is_complete),
             is_complete,
+            len,
             is_plain,
+            defines: self.defines,
             step,
             statement: self.statement,
         }
@@ -330,7 +340,12 @@ impl<'a, 'i> Reader<'a, 'i> {
 fn joined(before: Option<Arc<Access>>, next: Arc<Access>) -> Arc<Access> {
     match before {
         None => next,
-        Some(before) if before == next && !matches!(*next, Access::Begin(_)) => before,
+        Some(before)
+            if (Arc::ptr_eq(&before, &next) || before == next)
+                && !matches!(*next, Access::Begin(_)) =>
+        {
+            before
+        }
         Some(before) => Arc::new(Access::clone(&before).join(Access::clone(&next))),
     }
 }

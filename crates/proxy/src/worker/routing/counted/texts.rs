@@ -14,7 +14,7 @@ use super::mask;
 /// Maximum number of statements of one group on one worker; about 100 KiB.
 const PLACES_MAX: usize = 256;
 
-/// Number of prepared statements whose hash is remembered; a power of two.
+/// Number of prepared statements whose hash and place are remembered; a power of two.
 const MEMO: usize = 256;
 
 /// Route of a request, without its words.
@@ -31,9 +31,19 @@ pub(super) struct Route {
 pub(super) struct Texts {
     index: HashMap<u64, usize>,
     places: Vec<Place>,
-    /// Ids of prepared statements with the hashes of their texts, each at the place of its id's last bits. Empty until one
-    /// is used.
-    memo: Vec<(u64, u64)>,
+    /// Prepared statements, each at the place of its id's last bits. Empty until one is used.
+    memo: Vec<Known>,
+}
+
+/// Counting of one prepared statement.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    /// Id; 0 is no statement's.
+    id: u64,
+    /// Hash of the text.
+    hash: u64,
+    /// Where its last request was counted. Another statement may have that place by now.
+    place: usize,
 }
 
 struct Place {
@@ -56,13 +66,30 @@ impl Texts {
         route: Route,
         reason: impl FnOnce() -> String,
     ) {
-        let Some(hash) = self.hash(statement, &text) else {
+        let known = match statement {
+            Some(id) => self.known(id, &text),
+            None => text().map(|text| Known {
+                hash: mask::hash(text),
+                place: usize::MAX,
+                id: 0,
+            }),
+        };
+        let Some(Known { hash, place, .. }) = known else {
             return;
         };
         let key = key(hash, route);
-        let place = self.index.get(&key).and_then(|at| self.places.get_mut(*at));
-        if let Some(place) = place {
+        let is_it = |place: &&mut Place| place.key == key;
+        if let Some(place) = self.places.get_mut(place).filter(is_it) {
             place.counts.count += 1;
+            return;
+        }
+        if let Some(at) = self.index.get(&key).copied()
+            && let Some(place) = self.places.get_mut(at)
+        {
+            place.counts.count += 1;
+            if let Some(known) = statement.and_then(|id| self.memo.get_mut(in_memo(id))) {
+                known.place = at;
+            }
             return;
         }
         let Some(text) = text() else { return };
@@ -79,25 +106,17 @@ impl Texts {
         });
     }
 
-    /// Returns the hash of a statement; none if its text is not known.
-    fn hash<'t>(
-        &mut self,
-        statement: Option<u64>,
-        text: impl Fn() -> Option<&'t [u8]>,
-    ) -> Option<u64> {
-        let Some(id) = statement else {
-            return text().map(mask::hash);
-        };
+    /// Returns what is known of a prepared statement; none if its text is not known.
+    fn known<'t>(&mut self, id: u64, text: impl Fn() -> Option<&'t [u8]>) -> Option<Known> {
         if self.memo.is_empty() {
-            // No statement has the id 0.
-            self.memo = vec![(0, 0); MEMO];
+            self.memo = vec![Known::default(); MEMO];
         }
-        let at = usize::try_from(id % MEMO as u64).unwrap_or_default();
-        let known = self.memo.get_mut(at)?;
-        if known.0 != id {
-            *known = (id, mask::hash(text()?));
+        let known = self.memo.get_mut(in_memo(id))?;
+        if known.id != id {
+            let (hash, place) = (mask::hash(text()?), usize::MAX);
+            *known = Known { id, hash, place };
         }
-        Some(known.1)
+        Some(*known)
     }
 
     #[cold]
@@ -139,6 +158,10 @@ impl Texts {
             *snapshot.routes.entry(route).or_default() += place.counts;
         }
     }
+}
+
+fn in_memo(id: u64) -> usize {
+    usize::try_from(id % MEMO as u64).unwrap_or_default()
 }
 
 fn key(hash: u64, route: Route) -> u64 {
@@ -215,6 +238,28 @@ mod tests {
             .collect();
         assert_eq!(counts, [("select a", 3), ("select b", 1)]);
         assert_eq!(asked.get(), 5, "twice for a new row");
+    }
+
+    #[test]
+    fn a_prepared_statement_is_counted_in_its_own_row_after_that_has_gone() {
+        let mut texts = Texts::default();
+        let count = |texts: &mut Texts, id: u64| {
+            let text = format!("select a{id}");
+            texts.count(Some(id), || Some(text.as_bytes()), READ, String::new);
+        };
+        for id in 1..=2 * PLACES_MAX as u64 {
+            (0..3).for_each(|_| count(&mut texts, id));
+        }
+        assert!(
+            !rows(&texts)
+                .iter()
+                .any(|(row, _)| row.statement == "select a1")
+        );
+        count(&mut texts, 1);
+        let rows = rows(&texts);
+        assert!(rows.iter().any(|(row, _)| row.statement == "select a1"));
+        let total: u64 = rows.iter().map(|(_, counts)| counts.count).sum();
+        assert_eq!(total, 6 * PLACES_MAX as u64 + 1);
     }
 
     /// The bounds of the algorithm, with many more statements than places.
