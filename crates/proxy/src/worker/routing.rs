@@ -296,7 +296,9 @@ impl<D: Driver> Worker<D> {
         replied: relay::Replied,
     ) -> bool {
         if replied.transactions > 0 {
-            self.mark_write(id);
+            let server = self.tables.servers.get(server_id);
+            let is_on_primary = server.is_some_and(|server| server.session.is_on_primary());
+            self.mark_write(id, is_on_primary);
         }
         if replied.altered_objects {
             // Read after the reply, as for a commit.
@@ -312,11 +314,13 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Notes that a client's commit may have been done or acknowledged just now. Reads that are to see it need hosts that
-    /// show the commit.
-    pub(super) fn mark_write(&mut self, id: ClientId) {
+    /// show the commit. `is_on_primary` is true if the server has said that it is no standby: if the client was sent there as
+    /// to a replica, all that it has sent may have written.
+    pub(super) fn mark_write(&mut self, id: ClientId, is_on_primary: bool) {
         let client = self.tables.clients.must_get(id);
         let route = client.and_then(|client| client.route.as_ref());
-        if route.is_none_or(|route| !route.writes()) {
+        let may_write = |route: &Route| route.writes() || is_on_primary && route.is_on_replica();
+        if !route.is_some_and(|route| may_write(route)) {
             return;
         }
         if let Some((client, routing)) = self.tables.routed(id)

@@ -295,11 +295,13 @@ impl<D: Driver> Worker<D> {
             let text = "the primary is in recovery".to_owned();
             return self.login_failed(id, LastError { text, body: None }, FailureKind::Temporary);
         }
+        let standby = reported.get("in_hot_standby").map(str::to_owned);
         let is_routed = self.tables.unify_host_facts(lane_id, &mut reported);
         let mut session = Session::new(Arc::new(reported));
         session.set_process(logged_in.pid);
         if is_routed {
             session.hide_host_facts(false);
+            session.note_standby(&standby.unwrap_or_default());
         }
         let Some(server) = self.tables.servers.must_get_mut(id) else {
             return;
@@ -552,7 +554,7 @@ impl<D: Driver> Worker<D> {
             }
             // No error can be sent in the middle of a message.
             (_, Some(client)) if server.session.is_mid_message() => {
-                self.mark_write(client);
+                self.mark_write(client, server.session.is_on_primary());
                 self.tables.end_lease(client);
                 self.remove_client(client, Leaving::Lost, reason);
             }
@@ -577,6 +579,7 @@ impl<D: Driver> Worker<D> {
 
     /// Takes its server from a client, which goes on without it if it can.
     fn lose_server(&mut self, id: ClientId, server: &mut Session) {
+        self.mark_write(id, server.is_on_primary());
         if !self.outlives(id, server) {
             self.lost_server(id, Lost::of(server));
         }
@@ -643,7 +646,7 @@ impl<D: Driver> Worker<D> {
         let route = client.route.as_ref();
         let only_read = route.is_some_and(|route| route.only_reads() || route.is_on_replica());
         // The server may have committed without an answer, and whoever looks for the commit has to see it.
-        self.mark_write(id);
+        self.mark_write(id, false);
         match lost {
             Lost::Hidden(words) => {
                 let message = super::welcome::as_fatal(&words);

@@ -90,12 +90,26 @@ impl Server {
     }
 
     /// Hides changes of the values that belong to the host. Clients of this server may use another host next. On a
-    /// standby, leases have no mark: a NOTIFY fails there.
+    /// standby, leases have no mark: a NOTIFY fails there. A server that says that it is no standby is none any more.
     pub fn hide_host_facts(&mut self, is_standby: bool) {
-        self.host_facts = match is_standby {
-            true => HostFacts::HiddenOnStandby,
-            false => HostFacts::Hidden,
+        self.host_facts = match (self.host_facts, is_standby) {
+            (HostFacts::HiddenOnPrimary, _) => HostFacts::HiddenOnPrimary,
+            (_, true) => HostFacts::HiddenOnStandby,
+            (_, false) => HostFacts::Hidden,
         };
+    }
+
+    /// Records the server's value of `in_hot_standby`, which PostgreSQL 14 and later report: at login, and before the
+    /// first ReadyForQuery behind a promotion.
+    pub fn note_standby(&mut self, value: &str) {
+        if value == "off" {
+            self.host_facts = HostFacts::HiddenOnPrimary;
+        }
+    }
+
+    /// True if the server has said that it is no standby.
+    pub fn is_on_primary(&self) -> bool {
+        self.host_facts == HostFacts::HiddenOnPrimary
     }
 
     /// Takes the body of a primary's last message, if the net has hidden it. Whoever does not run the batch again passes it

@@ -27,6 +27,8 @@ impl Future {
 pub(crate) enum HostFacts {
     /// Changes are dropped: the client's next server may be on another host.
     Hidden,
+    /// Likewise. The server has said that it is no standby.
+    HiddenOnPrimary,
     /// Likewise, on a standby. No notification comes from there, and none can be sent.
     HiddenOnStandby,
     /// The client is told.

@@ -59,10 +59,13 @@ impl Work<'_, '_> {
         let bad = || ServerFault::Malformed(tag::PARAMETER_STATUS);
         let status = backend::ParameterStatus::parse(body).map_err(|_| bad())?;
         let name = std::str::from_utf8(status.name).map_err(|_| bad())?;
+        let value = String::from_utf8_lossy(status.value);
         if self.server.host_facts != HostFacts::Shown && is_host_fact(name) {
+            if name == "in_hot_standby" {
+                self.server.note_standby(&value);
+            }
             return Ok(Verdict::Drop);
         }
-        let value = String::from_utf8_lossy(status.value);
         if self.server.reported.get(name) != Some(&*value) {
             Arc::make_mut(&mut self.server.reported).set(name, &value)?;
         }

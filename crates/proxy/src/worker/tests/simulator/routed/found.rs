@@ -122,3 +122,25 @@ fn a_comparison_behind_a_failed_guard_counts_for_nothing() {
     };
     replay(&plan, &ops);
 }
+
+/// A batch had begun with a read on a replica, which was promoted before the rest came. The INSERT behind it was no write for
+/// the reads of others.
+#[test]
+fn what_runs_on_a_replica_that_was_promoted_counts_as_a_write() {
+    let ops = [
+        (What::Act, 0, 0xe0ed_7789_fb4f_9931),
+        (What::Pass, 0, 0x84ba_251e_e742_5caa),
+        (What::Settle, 0, 0),
+        (What::Promote, 0, 0x8e6b_002d_77a8_f1a0),
+        (What::Act, 0, 0xbd51_a709_0b1e_b742),
+        (What::Client, 0, 0x3ea0_0a6e_7ef9_79a8),
+        (What::Settle, 0, 0),
+        (What::Act, 0, 0x4daf_f700_b680_98c6),
+        (What::Settle, 0, 0),
+    ];
+    let plan = Plan {
+        options: vec!["read_functions=note"],
+        ..plan(1_795_724_000_010_745, 3, 1, Consistency::Global)
+    };
+    replay(&plan, &ops);
+}
