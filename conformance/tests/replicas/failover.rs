@@ -88,9 +88,11 @@ fn under_load(
         let lost: Vec<_> = lost.filter(|number| !distinct.contains(number)).collect();
         ensure!(lost.is_empty(), "acknowledged and lost: {lost:?}");
         let is_known = |code: &String| codes.contains(&&**code);
-        ensure!(ledger.errors.keys().all(is_known), "{ledger:?}");
+        let log = || world.weir.log();
+        ensure!(ledger.errors.keys().all(is_known), "{ledger:?}\n{}", log());
         // A change meets one request of each client at most.
-        ensure!(ledger.errors.values().sum::<usize>() <= 1, "{ledger:?}");
+        let errors = ledger.errors.values().sum::<usize>();
+        ensure!(errors <= 1, "{ledger:?}\n{}", log());
     }
     Ok(())
 }

@@ -476,8 +476,8 @@ impl<D: Driver> Worker<D> {
         if let Some(server) = self.tables.servers.must_get_mut(server_id) {
             server.lease = None;
         }
-        self.tables.end_lease(id);
         self.close_server(server_id, "server closed");
+        self.go_on_without_server(id);
     }
 
     /// Counts errors, and transactions that changed roles.

@@ -568,8 +568,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Lets an idle client go on without the server that it had. Its next request may have waited there, for the end of a
-    /// cancel.
-    fn go_on_without_server(&mut self, id: ClientId) {
+    /// cancel, or for a request of ours.
+    pub(super) fn go_on_without_server(&mut self, id: ClientId) {
         self.tables.end_lease(id);
         let client = self.tables.clients.get(id);
         if client.is_some_and(|client| client.stalled) {
@@ -695,14 +695,18 @@ impl Tables {
     }
 
     /// True if a client loses nothing with its server: the client is idle, and only its settings were being set there
-    /// again, or the server has answered before the driver has said that all was sent.
+    /// again, or the server has answered before the driver has said that all was sent; or the client's request still waits
+    /// for ours.
     pub(super) fn does_without(&self, id: ClientId, server: &Session) -> bool {
         self.clients.must_get(id).is_some_and(|client| {
-            let is_idle = client.input.is_empty() && !client.stalled && client.ticket.is_none();
+            let has_input = !client.input.is_empty();
+            let is_idle = !has_input && !client.stalled && client.ticket.is_none();
+            let waits = has_input && client.stalled && client.ticket.is_none();
             let is_free = client.session.pin().is_none() && !client.session.is_sending_to_server();
             let is_ready = matches!(client.phase, Phase::Ready) && !server.is_dying();
             let has_nothing = server.is_only_resuming() || server.is_between(&client.session);
-            is_ready && is_idle && is_free && has_nothing
+            let has_not_begun = waits && server.has_yet_to_begin(&client.session);
+            is_ready && is_free && (is_idle && has_nothing || has_not_begun)
         })
     }
 

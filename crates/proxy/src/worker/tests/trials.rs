@@ -6,6 +6,7 @@ use std::time::Duration;
 use weir_testkit::say::say;
 
 use super::world::World;
+use crate::driver::memory::End;
 
 const ONE_SERVER: &str = "default_pool_size = 1\nsession_state = track\nquery_wait_notify = 0";
 const INSERT: &str = "INSERT INTO public.sink VALUES ('x')";
@@ -68,4 +69,36 @@ fn all_trials_together_keep_others_waiting_for_a_bounded_time() {
         }
     }
     assert!((7..=9).contains(&waited), "{waited}");
+}
+
+/// Weir's own request precedes the INSERT, and the server is lost with it.
+#[test]
+fn an_insert_that_waits_for_a_clean_server_runs_on_the_next_one() {
+    let ends = [
+        (true, End::Orderly),
+        (false, End::Orderly),
+        (false, End::Reset),
+    ];
+    for (last_word, how) in ends {
+        for lines in ["", "\nserver_login_retry = 1"] {
+            let mut world = World::new(1, &format!("{ONE_SERVER}{lines}"));
+            let (one, other) = (world.login(), world.login());
+            assert_eq!(world.ask(one, &say().query(INSERT)), DONE);
+            world.advance(Duration::from_secs(2));
+            world.servers[0].stalled = true;
+            assert_eq!(world.ask(other, &say().query(INSERT)), "");
+            world.servers[0].die(last_word, how);
+            world.settle();
+            assert_eq!(world.callers[other].heard(), DONE, "{last_word} {how:?}");
+            let inserts = |server: &usize| {
+                let asked = world.servers[*server].asked.iter();
+                asked.filter(|text| *text == INSERT).count()
+            };
+            assert_eq!(
+                (0..2).map(|server| inserts(&server)).collect::<Vec<_>>(),
+                [1, 1]
+            );
+            world.check();
+        }
+    }
 }

@@ -165,11 +165,13 @@ impl Work<'_, '_> {
         (self.server.net != Net::Off).then(|| Arc::clone(&self.client.reported))
     }
 
-    /// Hides a server's last message from a client that is between two transactions and does not know the server.
+    /// Hides a server's last message from a client that is between two transactions and does not know the server, or whose
+    /// next request the server has not got yet.
     #[inline]
     fn hides_last_word(&mut self, body: &[u8]) -> bool {
         let server = &mut *self.server;
-        if !server.is_between(self.client) || !failure::is_fatal(body) {
+        let is_needless = server.is_between(self.client) || server.has_yet_to_begin(self.client);
+        if !is_needless || !failure::is_fatal(body) {
             return false;
         }
         server.future = Future::Dying;

@@ -7,6 +7,7 @@ use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 
 use super::{Sent, Server};
+use crate::client::Client;
 use crate::custom::CustomNames;
 use crate::expected::{Duty, Expected, Kind};
 use crate::rarities::ServerRarity;
@@ -130,6 +131,18 @@ impl Server {
     /// without this server.
     pub fn is_settled(&self) -> bool {
         !self.is_uncertain() && self.unanswered.is_none() && self.rarities.is_empty()
+    }
+
+    /// True if the server has got nothing of the client's next request, which waits for requests of ours outside of a
+    /// transaction. The request may run on another server then, and nothing is lost.
+    pub fn has_yet_to_begin(&self, client: &Client) -> bool {
+        self.status == TransactionStatus::Idle
+            && self.queue.awaits_required()
+            && self.queue.is_ours()
+            && self.sent != Sent::OpenBatch
+            && !self.has_to_repeat()
+            && self.is_settled()
+            && client.may_lose_server()
     }
 
     /// True if the server does nothing but answer questions about its session.
