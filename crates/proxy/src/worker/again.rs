@@ -12,10 +12,12 @@ use weir_sql::Access;
 use weir_wire::frame::{Side, header};
 use weir_wire::frontend::{Bind, Close, Describe, Kind, Parse, tag};
 
+use super::Worker;
 use super::ids::ClientId;
 use super::keeping::Kept;
-use super::slots::{Client, Group, Server};
+use super::slots::{Client, Group, Phase, Server};
 use super::tables::Tables;
+use crate::driver::Driver;
 
 /// Maximum length in bytes of a batch that is kept to run again.
 pub(super) const NET_MAX: usize = 16 * 1024;
@@ -104,7 +106,59 @@ impl Server {
     }
 }
 
+impl Client {
+    /// Returns how often the present request was sent again.
+    fn repeats(&self) -> Repeats {
+        match &self.route {
+            Some(route) => route.repeats(),
+            None => self.repeats.as_deref().copied().unwrap_or_default(),
+        }
+    }
+}
+
+impl Client {
+    /// True if a request of the client has arrived that its server has not got, because something of ours comes first.
+    pub(super) fn has_waiting_request(&self) -> bool {
+        self.stalled && !self.input.is_empty() && self.ticket.is_none()
+    }
+
+    /// True if that request may begin again after the loss of a server that was connected at this time. What comes first
+    /// may be what crashes PostgreSQL.
+    pub(super) fn may_begin_again(&self, connected_at: Moment) -> bool {
+        self.repeats()
+            .may_go_on(false, Duration::ZERO, connected_at)
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Lets a client's request begin again, of which its server, connected at `connected_at`, has got nothing.
+    pub(super) fn begin_elsewhere(&mut self, id: ClientId, connected_at: Moment) {
+        self.tables.end_lease(id);
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
+            return;
+        };
+        match &mut client.route {
+            Some(route) => route.begin_again(self.now, connected_at),
+            None => (client.repeats.get_or_insert_default()).add(self.now, connected_at),
+        }
+        tracing::debug!("{client}: a request that waited for one of ours begins elsewhere");
+        self.end_stall(id);
+    }
+}
+
 impl Tables {
+    /// True if a client's request still waits for ours on a server that is lost, and may begin on another one.
+    pub(super) fn may_begin_elsewhere(&self, id: ClientId, server: &Server) -> bool {
+        self.clients.must_get(id).is_some_and(|client| {
+            let is_free = client.session.pin().is_none() && !client.session.is_sending_to_server();
+            is_free
+                && client.has_waiting_request()
+                && matches!(client.phase, Phase::Ready)
+                && server.session.has_yet_to_begin(&client.session)
+                && client.may_begin_again(server.facts.connected_at)
+        })
+    }
+
     /// True if a lost server, which was at work for this time, owes its client nothing but a batch that may run again.
     pub(super) fn may_run_again(&mut self, id: ClientId, server: &Server, took: Duration) -> bool {
         let Some(client) = self.clients.must_get(id) else {
@@ -135,16 +189,13 @@ pub(super) fn may_run_again(
         |repeats: Repeats| repeats.may_go_on(is_explained, took, server.facts.connected_at);
     match &client.route {
         Some(route) => {
-            (route.is_on_replica() || may_go_on(route.repeats()))
+            (route.is_on_replica() || may_go_on(client.repeats()))
                 && match route.has_judged() {
                     true => !redefines(&server.kept_batch, Names::All),
                     false => is_harmless(client, group, &server.kept_batch),
                 }
         }
-        None => {
-            may_go_on(client.repeats.as_deref().copied().unwrap_or_default())
-                && is_harmless(client, group, &server.kept_batch)
-        }
+        None => may_go_on(client.repeats()) && is_harmless(client, group, &server.kept_batch),
     }
 }
 

@@ -471,13 +471,24 @@ impl<D: Driver> Worker<D> {
         let Some(client) = client else {
             return;
         };
+        let waits = client.has_waiting_request();
+        let connected_at = server
+            .filter(|_| waits)
+            .map(|server| server.facts.connected_at);
+        if connected_at.is_some_and(|connected_at| !client.may_begin_again(connected_at)) {
+            // The client gets the last word when the server closes.
+            return;
+        }
         // The server may have answered before the driver has said that all was sent.
         self.driver.go(client.key, Why::Partner);
         if let Some(server) = self.tables.servers.must_get_mut(server_id) {
             server.lease = None;
         }
+        self.tables.end_lease(id);
         self.close_server(server_id, "server closed");
-        self.go_on_without_server(id);
+        if let Some(connected_at) = connected_at {
+            self.begin_elsewhere(id, connected_at);
+        }
     }
 
     /// Counts errors, and transactions that changed roles.

@@ -18,7 +18,7 @@ use weir_wire::startup::Version;
 
 use super::client::Leaving;
 use super::ids::{ClientId, GroupId, ServerId, Waiter};
-use super::slots::{Phase, Stage, Test};
+use super::slots::{Phase, Server, Stage, Test};
 use super::tables::Tables;
 use super::{Missing, Worker};
 use crate::driver::{Driver, Key, Why};
@@ -521,23 +521,12 @@ impl<D: Driver> Worker<D> {
             self.hand_over_failed(server.lane, *departure);
             return self.pump(server.lane);
         }
-        if let Some(lane) = self.tables.lanes.must_get_mut(server.lane) {
-            if let Stage::Testing(test @ (Test::Connect | Test::Load { is_new: true })) =
-                server.stage
-            {
-                let kind = FailureKind::Rejected;
-                *lock(&lane.global.last_error) = Some(LastError {
-                    text: test.failure().to_owned(),
-                    body: None,
-                });
-                lane.shard.connect_failed(self.now, id.into(), kind);
-            } else {
-                lane.shard.closed(self.now, id.into());
-            }
-        }
+        self.give_back_place(id, &server);
         let took = self.now.since(server.request_at);
         let runs_again =
             (server.lease).is_some_and(|client| self.tables.may_run_again(client, &server, took));
+        let begins_elsewhere =
+            (server.lease).is_some_and(|client| self.tables.may_begin_elsewhere(client, &server));
         match (server.stage, server.lease) {
             (Stage::Testing(Test::Check(Waiter::Client(client))), _) => self.wait_again(client),
             (Stage::Testing(Test::Check(Waiter::Listener(listener))), _) => {
@@ -561,15 +550,35 @@ impl<D: Driver> Worker<D> {
             (_, Some(client)) if is_kept || self.tables.does_without(client, &server.session) => {
                 self.go_on_without_server(client);
             }
+            (_, Some(client)) if begins_elsewhere => {
+                self.begin_elsewhere(client, server.facts.connected_at);
+            }
             (_, Some(client)) => self.lose_server(client, &mut server.session),
             _ => {}
         }
         self.pump(server.lane);
     }
 
+    /// Gives the place of a server that is closed back to its lane.
+    fn give_back_place(&mut self, id: ServerId, server: &Server) {
+        let Some(lane) = self.tables.lanes.must_get_mut(server.lane) else {
+            return;
+        };
+        if let Stage::Testing(test @ (Test::Connect | Test::Load { is_new: true })) = &server.stage
+        {
+            *lock(&lane.global.last_error) = Some(LastError {
+                text: test.failure().to_owned(),
+                body: None,
+            });
+            (lane.shard).connect_failed(self.now, id.into(), FailureKind::Rejected);
+        } else {
+            lane.shard.closed(self.now, id.into());
+        }
+    }
+
     /// Lets an idle client go on without the server that it had. Its next request may have waited there, for the end of a
-    /// cancel, or for a request of ours.
-    pub(super) fn go_on_without_server(&mut self, id: ClientId) {
+    /// cancel.
+    fn go_on_without_server(&mut self, id: ClientId) {
         self.tables.end_lease(id);
         let client = self.tables.clients.get(id);
         if client.is_some_and(|client| client.stalled) {
@@ -695,18 +704,14 @@ impl Tables {
     }
 
     /// True if a client loses nothing with its server: the client is idle, and only its settings were being set there
-    /// again, or the server has answered before the driver has said that all was sent; or the client's request still waits
-    /// for ours.
+    /// again, or the server has answered before the driver has said that all was sent.
     pub(super) fn does_without(&self, id: ClientId, server: &Session) -> bool {
         self.clients.must_get(id).is_some_and(|client| {
-            let has_input = !client.input.is_empty();
-            let is_idle = !has_input && !client.stalled && client.ticket.is_none();
-            let waits = has_input && client.stalled && client.ticket.is_none();
+            let is_idle = client.input.is_empty() && !client.stalled && client.ticket.is_none();
             let is_free = client.session.pin().is_none() && !client.session.is_sending_to_server();
             let is_ready = matches!(client.phase, Phase::Ready) && !server.is_dying();
             let has_nothing = server.is_only_resuming() || server.is_between(&client.session);
-            let has_not_begun = waits && server.has_yet_to_begin(&client.session);
-            is_ready && is_free && (is_idle && has_nothing || has_not_begun)
+            is_ready && is_idle && is_free && has_nothing
         })
     }
 

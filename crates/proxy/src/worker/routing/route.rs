@@ -149,10 +149,10 @@ impl Client {
         fresh: bool,
     ) -> Offered<'i> {
         let Some(route) = &mut self.route else {
+            if fresh && self.repeats.as_mut().is_some_and(|repeats| repeats.begin()) {
+                self.repeats = None;
+            }
             if fresh && repeats {
-                if self.repeats.as_mut().is_some_and(|repeats| repeats.begin()) {
-                    self.repeats = None;
-                }
                 server.keep_unread(input);
             } else if !input.is_empty() {
                 server.give_up_net();
@@ -518,6 +518,11 @@ impl Route {
     /// Sends the batch over the net again: on the primary, if a replica had it.
     pub(super) fn repeat(&mut self, now: Moment, connected_at: Moment) {
         self.needs_primary |= self.is_on_replica();
+        self.repeats.add(now, connected_at);
+    }
+
+    /// Lets the request begin again, of which its server has got nothing.
+    pub(in super::super) fn begin_again(&mut self, now: Moment, connected_at: Moment) {
         self.repeats.add(now, connected_at);
     }
 
