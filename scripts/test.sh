@@ -46,6 +46,29 @@ cargo build "${EVERYTHING[@]}" --bins --tests || die "the tests do not build"
 export WEIR_BIN="${WEIR_BIN:-$(realpath "${CARGO_TARGET_DIR:-target}")/debug/weir}"
 
 failed=()
+output=$(mktemp)
+
+# run NAME COMMAND...: its output is shown, and kept for what_failed.
+run() {
+	local name=$1
+	shift
+	"$@" 2>&1 | tee -a "$output"
+	[ "${PIPESTATUS[0]}" = 0 ] || failed+=("$name")
+}
+
+# The failed tests and drills once more, with what they said, and in the end their names alone: who sees only the last lines
+# of a long output looks for them there.
+what_failed() {
+	awk '
+		/^---- .* ----$/ { lines = 40 }
+		/: FAIL$/ { lines = 20 }
+		/^error(\[E[0-9]+\])?: / && !/test failed, to rerun/ { lines = 8 }
+		/^failures:$/ || /^test result:/ || /: PASS$/ || /^$/ && lines < 12 { lines = 0 }
+		lines > 0 { print "    " substr($0, 1, 300); lines-- }
+	' "$output" | tail -n 300
+	note "Names:"
+	grep -aE '^test .* FAILED$|: FAIL$|could not be carried out|to be had again|^failed: ' "$output" | cut -c 1-200 | tail -n 30
+}
 
 say "All crates, and conformance: PostgreSQL, pgbench, psql and drivers (cargo test ${EVERYTHING[*]})"
 # Both wait more than they compute: beside all the others, and out of their way.
@@ -55,18 +78,20 @@ beside_output=$(mktemp)
 setsid nice -n 10 bash scripts/test-beside.sh "${EVERYTHING[@]}" >"$beside_output" 2>&1 &
 beside=$!
 # `|| true`: it has usually ended by then, and under `set -e` the trap's failure would be the script's.
-trap 'kill -- "-$beside" 2>/dev/null || true; rm -f "$beside_output"' EXIT
-cargo test "${EVERYTHING[@]}" --no-fail-fast -- --exact \
+trap 'kill -- "-$beside" 2>/dev/null || true; rm -f "$beside_output" "$output"' EXIT
+run "cargo test" cargo test "${EVERYTHING[@]}" --no-fail-fast -- --exact \
 	--skip nobody_sees_another_clients_answer \
-	--skip suite::rt_11_what_is_held_to_read_runs_on_a_standby || failed+=("cargo test")
+	--skip suite::rt_11_what_is_held_to_read_runs_on_a_standby
 say "Lanes of a pool on threads, in orders that shuttle chooses"
-cargo test -p weir-pool --features model --test model || failed+=("model of the lanes")
+run "model of the lanes" cargo test -p weir-pool --features model --test model
 say "The simulator of the workers: 500 seeds that stay the same, then fresh ones for a minute (cargo xtask sim)"
-"${CARGO_TARGET_DIR:-target}/debug/xtask" sim || failed+=("simulator")
+run "simulator" "${CARGO_TARGET_DIR:-target}/debug/xtask" sim
 wait "$beside" || failed+=("poison, classification, state over three hosts, or drills")
-cat "$beside_output"
+tee -a "$output" <"$beside_output"
 
 if [ "${#failed[@]}" -gt 0 ]; then
+	say "What failed"
+	what_failed
 	die "failed: ${failed[*]}"
 fi
 say "All tests passed"
