@@ -14,7 +14,6 @@ use weir_wire::frontend::{Bind, Close, Describe, Kind, Parse, tag};
 
 use super::Worker;
 use super::ids::ClientId;
-use super::keeping::Kept;
 use super::slots::{Client, Group, Phase, Server};
 use super::tables::Tables;
 use crate::driver::Driver;
@@ -85,11 +84,11 @@ impl Repeats {
 }
 
 impl Server {
-    /// Keeps the first input of a lease, in case that it is to run again. Nobody reads it now.
+    /// Keeps the first input of a lease or of a request on a kept server, in case that it is to run again. Nobody reads it now.
     #[inline]
     pub(super) fn keep_unread(&mut self, input: &[u8]) {
         self.kept_batch.clear();
-        if input.len() <= NET_MAX && self.kept == Kept::No {
+        if input.len() <= NET_MAX {
             self.kept_batch.extend_from_slice(input);
             self.session.arm_net();
         } else {

@@ -148,11 +148,15 @@ impl Client {
         input: &'i [u8],
         fresh: bool,
     ) -> Offered<'i> {
+        let begins_on_kept = server.kept != Kept::No && self.begins_on_kept(server, input);
         let Some(route) = &mut self.route else {
             if fresh && self.repeats.as_mut().is_some_and(|repeats| repeats.begin()) {
                 self.repeats = None;
             }
-            if fresh && repeats {
+            if begins_on_kept {
+                self.repeats = None;
+            }
+            if (fresh || begins_on_kept) && repeats {
                 server.keep_unread(input);
             } else if !input.is_empty() {
                 server.give_up_net();
@@ -163,8 +167,7 @@ impl Client {
                 portion: None,
             };
         };
-        let is_renewed =
-            server.kept != Kept::No && route.renew_net(&self.session, judge, input, server);
+        let is_renewed = begins_on_kept && route.renew_net(&self.session, judge, input);
         let begins = fresh || is_renewed || route.begins_batch_of_block();
         let judged = route.judged.take().filter(|_| fresh);
         let portion = route.portion(&self.session, input, &server.session, judged);
@@ -199,6 +202,14 @@ impl Client {
             whole: input.len(),
             portion: Some(portion),
         }
+    }
+
+    /// True if an input begins a request on the server that the client has kept, and the client could do without that server.
+    #[cold]
+    fn begins_on_kept(&self, server: &Server, input: &[u8]) -> bool {
+        let is_settled = server.session.is_free() && server.session.is_settled();
+        let is_first = is_settled && is_its_turn(&self.session, &server.session);
+        is_first && self.session.pin().is_none() && !input.is_empty()
     }
 
     /// Notes how much of the offered input the server got.
@@ -432,22 +443,14 @@ impl Route {
         )
     }
 
-    /// Wants a net below the first batch of another transaction on the primary, whose server the client has kept, if the
-    /// batch has done nothing when it is lost.
+    /// Wants a net below the first batch of another transaction on the primary, whose server the client has kept
+    /// ([`Client::begins_on_kept`]), if the batch has done nothing when it is lost.
     #[cold]
-    fn renew_net(
-        &mut self,
-        session: &Session,
-        judge: &mut Judge,
-        input: &[u8],
-        server: &Server,
-    ) -> bool {
+    fn renew_net(&mut self, session: &Session, judge: &mut Judge, input: &[u8]) -> bool {
         let Course::Primary { net, .. } = &mut self.course else {
             return false;
         };
-        let is_settled = server.session.is_free() && server.session.is_settled();
-        let is_first = is_settled && is_its_turn(session, &server.session);
-        if !self.is_judged || !is_first || session.pin().is_some() || input.is_empty() {
+        if !self.is_judged {
             return false;
         }
         let found = relay::destination(&Batch::scan(input), session, judge);

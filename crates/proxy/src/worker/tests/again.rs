@@ -57,6 +57,33 @@ fn a_read_whose_server_is_lost_before_it_answers_runs_again() {
     }
 }
 
+/// Number of servers that clients have.
+fn leases(world: &World) -> usize {
+    let servers = world.workers[0].tables.servers.iter();
+    servers.filter(|(_, server)| server.lease.is_some()).count()
+}
+
+#[test]
+fn a_read_runs_again_whose_server_the_client_has_kept_for_a_sequence() {
+    const NEXT: &str = "SELECT nextval('public.seq_1')";
+    for how in HOWS {
+        let (mut world, client) = begun("session_state = track");
+        for _ in 0..2 {
+            assert!(world.ask(client, &say().query(NEXT)).ends_with("Z(I)"));
+        }
+        assert_eq!(leases(&world), 1, "kept");
+        assert_eq!(world.ask(client, &read()), SEEN);
+        assert_eq!(leases(&world), 1, "still kept");
+        let heard = lost(&mut world, client, &read(), (true, how));
+        assert_eq!(heard, SEEN, "{how:?}");
+        // What reads the sequence's value is bound to the server.
+        assert!(world.ask(client, &say().query(NEXT)).ends_with("Z(I)"));
+        let said = say().query("SELECT currval('public.seq_1')");
+        let heard = lost(&mut world, client, &said, (true, how));
+        assert!(heard.starts_with("E(FATAL "), "{heard}");
+    }
+}
+
 #[test]
 fn a_begin_whose_server_is_lost_runs_again() {
     for text in ["BEGIN", "START TRANSACTION READ ONLY"] {
