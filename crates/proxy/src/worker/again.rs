@@ -190,24 +190,32 @@ pub(super) fn may_run_again(
         Some(route) => {
             (route.is_on_replica() || may_go_on(client.repeats()))
                 && match route.has_judged() {
-                    true => !redefines(&server.kept_batch, Names::All),
-                    false => is_harmless(client, group, &server.kept_batch),
+                    true => may_define_again(client, server),
+                    false => is_harmless(client, server, group),
                 }
         }
-        None => may_go_on(client.repeats()) && is_harmless(client, group, &server.kept_batch),
+        None => may_go_on(client.repeats()) && is_harmless(client, server, group),
     }
 }
 
-/// True if an input that nobody has read before is one batch, and does nothing that doing it twice would show.
+/// True if the kept batch may give names of statements once more, and means the same by them then: it gives only names that
+/// were free, and no name another meaning behind a use.
 #[cold]
-fn is_harmless(client: &Client, group: &mut Group, input: &[u8]) -> bool {
+fn may_define_again(client: &Client, server: &Server) -> bool {
+    let batch = &server.kept_batch;
+    !redefines(batch, Names::All) && server.session.may_prepare_again(&client.session, batch)
+}
+
+/// True if the kept batch, which nobody has read before, is one batch, and does nothing that doing it twice would show.
+#[cold]
+fn is_harmless(client: &Client, server: &Server, group: &mut Group) -> bool {
+    let input = &server.kept_batch;
     group.keep_judge_fresh();
     // Without a catalogue, nobody knows what the views and functions of the database do.
     if !group.repeats
         || !group.judge.has_read_catalogue()
         || !is_one_batch(input)
-        || redefines(input, Names::All)
-        || defines_names(input)
+        || !may_define_again(client, server)
     {
         return false;
     }
@@ -243,20 +251,6 @@ pub(super) fn redefines(batch: &[u8], names: Names) -> bool {
             }
             Touch::Defines(_) | Touch::Nothing => {}
             Touch::Unknown => return true,
-        }
-        at += len;
-    }
-    false
-}
-
-/// True if a batch prepares or closes a statement with a name.
-fn defines_names(batch: &[u8]) -> bool {
-    let mut at = 0;
-    while let Some((tag, body, len)) = message(batch, at) {
-        match Touch::of(tag, body) {
-            Touch::Defines(name) if !name.is_empty() => return true,
-            Touch::Unknown => return true,
-            Touch::Defines(_) | Touch::Uses(_) | Touch::Nothing => {}
         }
         at += len;
     }

@@ -178,6 +178,41 @@ fn a_batch_that_defines_its_names_anew_is_lost_with_its_server() {
 }
 
 #[test]
+fn a_read_that_its_batch_prepares_with_a_name_runs_again() {
+    let anew = |name: &str| {
+        let closed = say().close_statement(name).parse(name, "SELECT 'y'");
+        closed.run(name).sync().into_bytes()
+    };
+    let first = say().parse("s", "SELECT 'y'").run("s").sync().into_bytes();
+    for how in HOWS {
+        for said in [first.clone(), anew("s"), anew("before")] {
+            let (mut world, client) = begun("");
+            world.ask(
+                client,
+                &say().parse("before", "INSERT INTO t VALUES (1)").sync(),
+            );
+            let heard = lost(&mut world, client, &said, (true, how));
+            assert!(heard.ends_with("D(y) C(SELECT 1) Z(I)"), "{how:?} {heard}");
+        }
+        let (mut world, client) = begun("");
+        lost(&mut world, client, &first, (true, how));
+        // The name has its statement.
+        let heard = world.ask(client, &say().run("s").sync());
+        assert!(heard.ends_with("D(y) C(SELECT 1) Z(I)"), "{heard}");
+    }
+}
+
+#[test]
+fn a_batch_that_prepares_a_name_twice_is_lost_with_its_server() {
+    let (mut world, client) = begun("");
+    world.ask(client, &say().parse("s", "SELECT 'y'").sync());
+    let again = say().parse("s", "SELECT 'z'").run("s").sync();
+    assert!(world.ask(client, &again).contains("42P05"));
+    let heard = lost(&mut world, client, &again, (false, End::Reset));
+    assert!(heard.contains("FATAL 08007"), "{heard}");
+}
+
+#[test]
 fn a_read_with_more_behind_it_is_lost_with_its_server() {
     let two = [read(), read()].concat();
     let (mut world, client) = begun("");

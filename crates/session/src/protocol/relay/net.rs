@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use weir_wire::backend;
 use weir_wire::frame::{Side, header};
-use weir_wire::frontend::{Parse, tag};
+use weir_wire::frontend::{Close, Kind, Parse, tag};
 use weir_wire::sqlstate::SqlState;
 
 use super::failure;
 use super::lost_block::Before;
 use super::reply::{Replied, Work};
 use crate::client::Client;
-use crate::expected::Duty;
+use crate::expected::{Duty, Expected, Undo};
 use crate::rarities::ServerRarity;
 use crate::server::{Future, HostFacts, Server};
 use crate::settings::Reported;
@@ -123,6 +123,46 @@ impl Server {
     pub fn take_hidden_reply(&mut self) -> Option<Vec<u8>> {
         let reply = std::mem::take(&mut self.hidden_reply);
         (!reply.is_empty()).then_some(reply)
+    }
+
+    /// True if each Parse of a batch, which is lost with this server, gave the client a name that was free, so that
+    /// PostgreSQL accepts it again elsewhere.
+    pub fn may_prepare_again(&self, client: &Client, batch: &[u8]) -> bool {
+        let in_flight = |name: &[u8]| {
+            let given = |entry: &Expected| match entry.undo.as_deref() {
+                Some(Undo::Named(given, ..)) => **given == *name,
+                _ => false,
+            };
+            self.queue.iter().any(given)
+        };
+        let mut closed = Vec::new();
+        let mut rest = batch;
+        while let Ok(Some(header)) = header(rest, Side::Frontend) {
+            let body = rest.get(weir_wire::frame::HEADER_LEN..header.total_len());
+            match (header.tag, body) {
+                (tag::CLOSE, Some(body)) => match Close::parse(body) {
+                    Ok(close) if close.kind == Kind::Statement => closed.push(close.name),
+                    Ok(_) => {}
+                    Err(_) => return false,
+                },
+                (tag::PARSE, Some(body)) => {
+                    let Ok(parse) = Parse::parse(body) else {
+                        return false;
+                    };
+                    // A Parse that is undone by now has left its name free.
+                    let was_free = parse.name.is_empty()
+                        || closed.contains(&parse.name)
+                        || client.statement(parse.name).is_none()
+                        || in_flight(parse.name);
+                    if !was_free {
+                        return false;
+                    }
+                }
+                _ => {}
+            }
+            rest = rest.get(header.total_len()..).unwrap_or_default();
+        }
+        true
     }
 
     /// True if none of the reply to the batch over an armed net has gone to the client.
