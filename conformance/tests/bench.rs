@@ -191,6 +191,8 @@ fn a_run_with_replicas_counts_what_they_have_served() {
         let share = cell["on_replicas"].as_f64().unwrap();
         let expected = match cell["target"].as_str().unwrap() {
             "weir-1" => 0.0..=0.0,
+            // Pgpool-II chooses a host for each of the few sessions.
+            "pgpool" => 0.01..=1.0,
             _ => 0.3..=1.0,
         };
         assert!(expected.contains(&share), "{cell}");
