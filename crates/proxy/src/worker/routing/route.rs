@@ -172,12 +172,8 @@ impl Client {
         let judged = route.judged.take().filter(|_| fresh);
         let portion = route.portion(&self.session, input, &server.session, judged);
         if !input.is_empty() && route.only_reads() {
-            // The router has judged the first batch of a lease.
-            let judged = match fresh {
-                true => judged.unwrap_or_else(|| Batch::scan(input).extent().len),
-                false => 0,
-            };
-            let rest = input.get(judged..).unwrap_or_default();
+            // The router has judged the first batch of a lease, if all of it was there then.
+            let rest = input.get(judged.unwrap_or(0)..).unwrap_or_default();
             let is_its_turn = fresh || is_its_turn(&self.session, &server.session);
             let writes = !(is_its_turn && reads_on(&self.session, judge, rest));
             if let Course::Primary { reads, .. } = &mut route.course {

@@ -144,3 +144,33 @@ fn what_runs_on_a_replica_that_was_promoted_counts_as_a_write() {
     };
     replay(&plan, &ops);
 }
+
+/// A batch that began with a read lost its replica before the rest came, and ran on the primary. Its INSERT was no write for
+/// the session's reads.
+#[test]
+fn a_batch_in_pieces_that_begins_again_counts_as_a_write() {
+    let ops = [
+        (What::Act, 1, 0xde4b_1bc7_8c4b_44d1),
+        (What::Pass, 1, 0x6bce_ae4e_7a96_e298),
+        (What::Act, 0, 0x3100_efa5_9f27_e4bf),
+        (What::Settle, 0, 0),
+        (What::Act, 0, 0x054a_81a0_c382_27aa),
+        (What::Settle, 0, 0),
+        (What::Pass, 1, 0xb948_9f4d_69a3_731a),
+        (What::Act, 0, 0x4b3c_e8fe_b8d6_a5f5),
+        (What::Lose, 0, 0x550d_895f_bdb8_fe92),
+        (What::Replicate, 0, 0x50c6_86a5_d37b_f6a1),
+        (What::Client, 0, 0x3082_231d_b639_d2f9),
+        (What::Turn, 0, 0xd7cb_26af_91e5_07ef),
+        (What::Pass, 0, 0xad4b_4868_ef93_13ec),
+        (What::Settle, 0, 0),
+        (What::Act, 0, 0xf2c3_18ca_cd8a_b416),
+        (What::Settle, 0, 0),
+    ];
+    let plan = Plan {
+        people: 2,
+        options: vec!["read_functions=note", "pool_size=1"],
+        ..plan(1_795_746_000_009_052, 2, 1, Consistency::Session)
+    };
+    replay(&plan, &ops);
+}
