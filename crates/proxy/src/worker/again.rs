@@ -88,6 +88,7 @@ impl Server {
     #[inline]
     pub(super) fn keep_unread(&mut self, input: &[u8]) {
         self.kept_batch.clear();
+        self.net_waits = false;
         if input.len() <= NET_MAX {
             self.kept_batch.extend_from_slice(input);
             self.session.arm_net();
@@ -99,6 +100,7 @@ impl Server {
     /// Forgets the first input, because the server has not got all of it, or gets more.
     #[inline]
     pub(super) fn give_up_net(&mut self) {
+        self.net_waits = false;
         if self.session.is_over_net() {
             self.session.disarm_net();
         }
@@ -221,6 +223,14 @@ fn is_harmless(client: &Client, server: &Server, group: &mut Group) -> bool {
     }
     let found = relay::destination(&Batch::scan(input), &client.session, &mut group.judge);
     found.is_complete && only_reads(&found) && has_done_nothing(&found)
+}
+
+/// Returns what of a kept batch its server has got: nothing if it waits for requests of ours.
+pub(super) fn sent_batch(kept_batch: &[u8], net_waits: bool) -> &[u8] {
+    match net_waits {
+        true => &[],
+        false => kept_batch,
+    }
 }
 
 /// True if an input is one batch as a whole.

@@ -16,6 +16,7 @@ use weir_session::server::Server as Session;
 use weir_wire::backend::ErrorFields;
 use weir_wire::startup::Version;
 
+use super::again::sent_batch;
 use super::client::Leaving;
 use super::ids::{ClientId, GroupId, ServerId, Waiter};
 use super::slots::{Phase, Server, Stage, Test};
@@ -539,7 +540,8 @@ impl<D: Driver> Worker<D> {
                 self.inquiry_lost(client, reason);
             }
             (_, Some(client)) if runs_again => {
-                self.run_elsewhere(client, &server.kept_batch, server.facts.connected_at);
+                let sent = sent_batch(&server.kept_batch, server.net_waits);
+                self.run_elsewhere(client, sent, server.facts.connected_at);
             }
             // No error can be sent in the middle of a message.
             (_, Some(client)) if server.session.is_mid_message() => {

@@ -400,6 +400,8 @@ pub(super) struct Server {
     pub(super) targets: Vec<Target>,
     /// Batch in progress, if it may run on another server instead. The buffer is reused.
     pub(super) kept_batch: Vec<u8>,
+    /// True if the server has got nothing of that batch yet, because requests of ours come first (one host).
+    pub(super) net_waits: bool,
     pub(super) timer: Option<Moment>,
 }
 
@@ -439,6 +441,7 @@ impl Server {
             end_point: None,
             targets: Vec::new(),
             kept_batch: Vec::new(),
+            net_waits: false,
             timer: None,
         }
     }

@@ -156,7 +156,8 @@ impl Client {
             if begins_on_kept {
                 self.repeats = None;
             }
-            if (fresh || begins_on_kept) && repeats {
+            let begins_late = server.net_waits && !input.is_empty();
+            if (fresh || begins_on_kept || begins_late) && repeats {
                 server.keep_unread(input);
             } else if !input.is_empty() {
                 server.give_up_net();
@@ -223,6 +224,8 @@ impl Client {
             route.passed(portion, taken.consumed, is_quiet);
             // The rest goes on when the replica has answered.
             self.stalled |= offered.input.len() < offered.whole;
+        } else if taken.consumed == 0 && taken.stalled && offered.whole > 0 {
+            server.net_waits = server.session.is_over_net();
         } else if taken.consumed < offered.whole {
             server.give_up_net();
         }
@@ -553,6 +556,7 @@ impl Route {
         let redefines = || defines && redefines(batch, Names::Unnamed);
         let has_net = is_whole && portion.len <= NET_MAX && !redefines();
         server.kept_batch.clear();
+        server.net_waits = false;
         if has_net {
             server.kept_batch.extend_from_slice(batch);
             server.session.arm_net();

@@ -202,6 +202,40 @@ fn a_read_that_its_batch_prepares_with_a_name_runs_again() {
     }
 }
 
+/// The Bind waits until the server has compared what its statement means there.
+#[test]
+fn a_read_whose_statement_is_compared_first_runs_again() {
+    for steps in 0..4 {
+        let (mut world, client) = begun("");
+        world.ask(client, &say().parse("s", "SELECT 'y'").run("s").sync());
+        let other = world.login();
+        world.ask(other, &say().query("BEGIN"));
+        let third = world.login();
+        world.ask(third, &read());
+        let read = say().run("s").sync();
+        world.callers[client].say(&read);
+        world.callers[client].serve();
+        world.turn(0);
+        let server = world.servers.iter().rposition(|server| server.is_alive());
+        let server = server.expect("a server");
+        for _ in 0..steps {
+            let server = &mut world.servers[server];
+            server.hear();
+            server.work();
+            server.serve();
+            world.turn(0);
+        }
+        let server = &mut world.servers[server];
+        server.hear();
+        while server.work() {}
+        server.discard_unsent();
+        server.die(true, End::Orderly);
+        world.settle();
+        let heard = world.callers[client].heard();
+        assert_eq!(heard, "2 D(y) C(SELECT 1) Z(I)", "{steps}");
+    }
+}
+
 #[test]
 fn a_batch_that_prepares_a_name_twice_is_lost_with_its_server() {
     let (mut world, client) = begun("");
