@@ -151,6 +151,8 @@ pub(crate) struct Comparison {
     pub of: Arc<Statement>,
     /// Statement that replaces it if the columns are the same; possibly the same statement.
     pub next: Arc<Statement>,
+    /// True if the message that waits is the first of its batch.
+    pub is_first: bool,
     /// True once the server has confirmed that the columns are the same.
     pub is_same: bool,
 }

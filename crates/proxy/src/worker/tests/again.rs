@@ -202,38 +202,62 @@ fn a_read_that_its_batch_prepares_with_a_name_runs_again() {
     }
 }
 
-/// The Bind waits until the server has compared what its statement means there.
+/// Lets a client run its statement `s` on a new server, which prepares it first and compares its columns. That server works
+/// for this number of steps and ends. Returns what the client got, and true if its server had got the request.
+fn lost_in_comparison(text: &str, steps: usize) -> (String, bool) {
+    let (mut world, client) = begun("");
+    world.ask(client, &say().parse("s", text).run("s").sync());
+    let other = world.login();
+    world.ask(other, &say().query("BEGIN"));
+    let third = world.login();
+    world.ask(third, &read());
+    let run = say().run("s").sync();
+    world.callers[client].say(&run);
+    world.callers[client].serve();
+    world.turn(0);
+    let server = world.servers.iter().rposition(|server| server.is_alive());
+    let server = server.expect("a server");
+    for _ in 0..steps {
+        let server = &mut world.servers[server];
+        server.hear();
+        server.work();
+        server.serve();
+        world.turn(0);
+    }
+    let has_begun = world.workers[0]
+        .tables
+        .clients
+        .iter()
+        .all(|(_, it)| it.input.is_empty());
+    let server = &mut world.servers[server];
+    server.hear();
+    while server.work() {}
+    server.discard_unsent();
+    server.die(true, End::Orderly);
+    world.settle();
+    (world.callers[client].heard(), has_begun)
+}
+
 #[test]
 fn a_read_whose_statement_is_compared_first_runs_again() {
     for steps in 0..4 {
-        let (mut world, client) = begun("");
-        world.ask(client, &say().parse("s", "SELECT 'y'").run("s").sync());
-        let other = world.login();
-        world.ask(other, &say().query("BEGIN"));
-        let third = world.login();
-        world.ask(third, &read());
-        let read = say().run("s").sync();
-        world.callers[client].say(&read);
-        world.callers[client].serve();
-        world.turn(0);
-        let server = world.servers.iter().rposition(|server| server.is_alive());
-        let server = server.expect("a server");
-        for _ in 0..steps {
-            let server = &mut world.servers[server];
-            server.hear();
-            server.work();
-            server.serve();
-            world.turn(0);
-        }
-        let server = &mut world.servers[server];
-        server.hear();
-        while server.work() {}
-        server.discard_unsent();
-        server.die(true, End::Orderly);
-        world.settle();
-        let heard = world.callers[client].heard();
+        let (heard, _) = lost_in_comparison("SELECT 'y'", steps);
         assert_eq!(heard, "2 D(y) C(SELECT 1) Z(I)", "{steps}");
     }
+}
+
+#[test]
+fn a_write_that_waits_for_a_comparison_begins_elsewhere() {
+    const DONE: &str = "2 D(y) C(SELECT 1) Z(I)";
+    let lost = "E(FATAL 57P01 terminating connection due to administrator command)";
+    let text = "SELECT note('y')";
+    assert_eq!(lost_in_comparison(text, 0), (DONE.to_owned(), false));
+    assert_eq!(lost_in_comparison(text, 1), (lost.to_owned(), true));
+    assert_eq!(
+        lost_in_comparison(text, 2),
+        (DONE.to_owned(), true),
+        "answered"
+    );
 }
 
 #[test]

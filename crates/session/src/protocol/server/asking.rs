@@ -136,10 +136,13 @@ impl Server {
     /// True if the server has got nothing of the client's next request, which waits for requests of ours outside of a
     /// transaction. The request may run on another server then, and nothing is lost.
     pub fn has_yet_to_begin(&self, client: &Client) -> bool {
-        self.status == TransactionStatus::Idle
-            && self.queue.awaits_required()
+        let waits = match &self.comparison {
+            Some(comparison) => comparison.is_first,
+            None => self.queue.awaits_required() && self.sent != Sent::OpenBatch,
+        };
+        waits
+            && self.status == TransactionStatus::Idle
             && self.queue.is_ours()
-            && self.sent != Sent::OpenBatch
             && !self.has_to_repeat()
             && self.is_settled()
             && client.may_lose_server()

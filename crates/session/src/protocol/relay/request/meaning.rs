@@ -276,6 +276,7 @@ impl Work<'_, '_, '_, '_> {
 
     /// Has the server prepare a copy and describe its columns, before the client's message.
     fn ask_for_columns(&mut self, of: Arc<Statement>, next: Arc<Statement>, name: &[u8]) {
+        let is_first = self.link.server.sent != Sent::OpenBatch;
         self.link.server.sent = Sent::OpenBatch;
         // If this fails, the client gets the error: its message would fail for the same reason.
         self.prepare(&next, Duty::Try, None);
@@ -284,6 +285,7 @@ impl Work<'_, '_, '_, '_> {
         let asked = Comparison {
             of,
             next,
+            is_first,
             is_same: false,
         };
         self.link.server.comparison = Some(Box::new(asked));
