@@ -631,3 +631,34 @@ fn a_read_may_run_again_when_its_server_is_lost() {
         ..plan(vec![struck.clone(), struck], &ops)
     });
 }
+
+/// A statement that prepares another one by SQL got its own name back behind the DEALLOCATE ALL of its batch, and ran.
+#[test]
+fn a_name_does_not_come_back_behind_a_deallocate_all_of_its_batch() {
+    let ops = [
+        (What::Act, 1, 0x06e9_9581_dfde_2d86),
+        (What::Settle, 0, 0),
+        (What::Act, 1, 0x5325_44e0_bef1_c077),
+        (What::Settle, 0, 0),
+        (What::Act, 1, 0x166f_8738_193d_b0ca),
+    ];
+    let topics = [
+        Topic::Cursors,
+        Topic::Discard,
+        Topic::Roles,
+        Topic::Settings,
+        Topic::SqlPrepared,
+        Topic::SearchPath,
+    ];
+    let second = Person {
+        is_exposed: false,
+        ..exposed(&topics)
+    };
+    replay(&Plan {
+        seed: 1_795_747_000_004_386,
+        room: 1_048_576,
+        places: 1,
+        workers: 1,
+        ..plan(vec![exposed(&[]), second], &ops)
+    });
+}

@@ -68,6 +68,14 @@ impl Work<'_, '_, '_, '_> {
         if queue.changes_names_apart() || is_behind && self.link.client.statement_count() > 0 {
             return self.stall();
         }
+        // A statement in flight may deallocate all names, and a removed one must not come back.
+        let has_run = |entry: &Expected| {
+            entry.kind == Kind::Execute && entry.duty == Duty::Forward && !queue.is_skipping()
+        };
+        if queue.iter().any(has_run) && self.link.client.statement_count() > 0 {
+            self.flush();
+            return self.stall();
+        }
         let fails = self.has_failed();
         let mut named = self.link.client.statements_in(text);
         if !fails && self.link.client.own_names.is_some() {
