@@ -25,6 +25,14 @@ pub(crate) struct Failure {
 }
 
 impl Outcome {
+    /// True if the standby has cancelled the read because of what it replays.
+    pub(crate) fn is_conflict(&self) -> bool {
+        let error = self.error.as_ref();
+        error.is_some_and(|error| {
+            error.code == "40001" && error.text.contains("conflict with recovery")
+        })
+    }
+
     /// # Errors
     /// When a message is not well formed.
     pub(crate) fn of(messages: &[Message]) -> Result<Self> {

@@ -19,6 +19,9 @@ use super::report::{Fault, Report};
 const NO_DEFINITIONS: [&str; 10] = [
     "analyze", "copy", "delete", "explain", "insert", "lock", "notify", "table", "update", "vacuum",
 ];
+/// Number of runs of a read that the standby cancels because of what it replays.
+const CONFLICTS_MAX: usize = 10;
+
 /// First words of texts for the primary that a standby might answer as well.
 const MAYBE_READS: [&str; 9] = [
     "(select", "copy", "declare", "explain", "select", "show", "table", "values", "with",
@@ -344,10 +347,18 @@ impl Session {
             }
             self.is_stale = false;
         }
-        match is_block {
+        let mut run = || match is_block {
             true => self.standby.try_out(text),
             false => self.standby.run(text),
+        };
+        // What the standby replays just now may cancel any read; Weir runs it again.
+        for _ in 1..CONFLICTS_MAX {
+            let outcome = run()?;
+            if !outcome.is_conflict() {
+                return Ok(outcome);
+            }
         }
+        run()
     }
 
     /// Passes messages to the client up to ReadyForQuery, and its COPY data to the primary.
