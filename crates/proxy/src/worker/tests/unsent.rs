@@ -165,3 +165,18 @@ fn a_server_whose_client_left_goes_to_nobody_before_its_last_byte_is_sent() {
         "now it does"
     );
 }
+
+/// A Bind that would wait for what runs in front of it comes into a COPY, which waits for the client.
+#[test]
+fn a_bind_of_a_statement_that_prepares_another_ends_a_copy() {
+    let mut world = World::new(1, "session_state = track");
+    world.database = Some(weir_testkit::backend::Database::default());
+    let client = world.login();
+    let prepares = say().parse("s1", "PREPARE q0 AS SELECT 'q'").sync();
+    world.ask(client, &prepares);
+    let copy = "COPY public.sink FROM STDIN";
+    let batch = say().parse("", copy).run("").flush();
+    assert!(world.ask(client, &batch).contains('G'));
+    let heard = world.ask(client, &say().run("s1").sync());
+    assert!(heard.contains("E("), "{heard}");
+}

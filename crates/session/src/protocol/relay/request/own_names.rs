@@ -22,7 +22,7 @@ use weir_wire::frontend;
 
 use super::{Link, Message, Work};
 use crate::client::{Mentioned, Parsed, key};
-use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
+use crate::expected::{CopyState, Duty, Expected, Kind, Renamed, Undo};
 use crate::server::Sent;
 use crate::sql::{self, Deallocated};
 use crate::statement::{NAME_PREFIX, Statement};
@@ -68,11 +68,11 @@ impl Work<'_, '_, '_, '_> {
         if queue.changes_names_apart() || is_behind && self.link.client.statement_count() > 0 {
             return self.stall();
         }
-        // A statement in flight may deallocate all names, and a removed one must not come back.
-        let has_run = |entry: &Expected| {
-            entry.kind == Kind::Execute && entry.duty == Duty::Forward && !queue.is_skipping()
-        };
-        if queue.iter().any(has_run) && self.link.client.statement_count() > 0 {
+        // A statement in flight may deallocate all names, and a removed one must not come back. A COPY that reads data ends
+        // with the client's next message, whose reply is an error.
+        let is_run = |entry: &Expected| entry.kind == Kind::Execute && entry.duty == Duty::Forward;
+        let waits = !queue.is_skipping() && !matches!(queue.copy(), CopyState::In { .. });
+        if waits && queue.iter().any(is_run) && self.link.client.statement_count() > 0 {
             self.flush();
             return self.stall();
         }
