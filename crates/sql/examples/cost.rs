@@ -6,7 +6,9 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use weir_sql::{Functions, Judge, is_harmless, judge};
+use weir_sql::{
+    Blank, Fingerprint, Functions, Judge, Shaper, is_harmless, judge, without_literals,
+};
 
 const TEXTS: &[&str] = &[
     "BEGIN;",
@@ -59,6 +61,26 @@ fn main() {
     println!("where a text may run:");
     println!("{:>6} {:>9} {:>9}  text", "bytes", "known", "new");
     ACCESSES.iter().for_each(|text| print_access(text));
+    println!("what a text is counted as:");
+    println!(
+        "{:>6} {:>7} {:>9} {:>11}  text",
+        "bytes", "shape", "no text", "fingerprint"
+    );
+    TEXTS.iter().for_each(|text| print_digest(text));
+}
+
+fn print_digest(text: &str) {
+    let shaper = Shaper::new(1);
+    let shape = best(500, || shaper.first(black_box(text.as_bytes()), true));
+    let blank = best(500, || {
+        without_literals(black_box(text.as_bytes()), Blank::Sample, 2048)
+    });
+    let fingerprint = best(50, || Fingerprint::of(black_box(text)));
+    let shown: String = text.chars().take(60).collect();
+    println!(
+        "{:>6} {shape:>7.0} {blank:>9.0} {fingerprint:>11.0}  {shown}",
+        text.len()
+    );
 }
 
 /// Texts that `Judge::access` decides in each of its ways; `#` stands for a number that makes the text new each time.

@@ -233,6 +233,51 @@ impl<'a> Lexer<'a> {
         Ok(None)
     }
 
+    /// Skips white space and comments.
+    #[inline]
+    pub(crate) fn skip(&mut self) -> Result<(), Unclear> {
+        while let Some(byte) = self.peek() {
+            match CLASSES.at(byte) {
+                Class::Space => self.at += 1,
+                Class::Minus if self.follows(1, b'-') => self.line(),
+                Class::Slash if self.follows(1, b'*') => self.comment()?,
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// True if a digit follows at once.
+    pub(crate) fn number_follows(&self) -> bool {
+        self.peek().is_some_and(|byte| byte.is_ascii_digit())
+    }
+
+    /// Skips the rest of a number: digits, letters such as in `0x1F` and `1e5`, a point, and the sign of an exponent.
+    pub(crate) fn number(&mut self) {
+        while let Some(byte) = self.peek() {
+            let is_part = match byte {
+                b'+' | b'-' => self.ends_in_exponent(),
+                // `1..2` is two numbers.
+                b'.' => !self.follows(1, b'.'),
+                byte => byte.is_ascii_alphanumeric() || byte == b'_',
+            };
+            if !is_part {
+                break;
+            }
+            self.at += 1;
+        }
+    }
+
+    /// True if a digit and the letter of an exponent precede, and a digit follows the next byte.
+    fn ends_in_exponent(&self) -> bool {
+        let byte = |at: Option<usize>| at.and_then(|at| self.text.get(at)).copied();
+        let is_digit = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_digit());
+        let before = byte(self.at.checked_sub(2));
+        let is_number = is_digit(before) || before == Some(b'.');
+        let is_letter = matches!(byte(self.at.checked_sub(1)), Some(b'e' | b'E'));
+        is_letter && is_number && is_digit(byte(Some(self.at + 1)))
+    }
+
     /// Returns the first byte of the next token; `None` at the end. A token that cannot be read has some byte.
     #[inline]
     pub(crate) fn ahead(&self) -> Option<u8> {

@@ -256,6 +256,13 @@ impl Pattern {
         })
     }
 
+    /// True if a statement that writes a name like this names what the pattern is for: a pattern without a schema is for any
+    /// schema, one with a schema only for names that are written with it.
+    #[must_use]
+    pub fn covers(&self, schema: Option<&str>, name: &str) -> bool {
+        self.matches(schema, name, None)
+    }
+
     /// True for a function of this name. A call without a schema may mean each of the database's own functions.
     fn matches(&self, schema: Option<&str>, name: &str, own: Option<&Own>) -> bool {
         let fits = match self.is_open {

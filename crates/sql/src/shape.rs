@@ -1,0 +1,501 @@
+//! Shapes: what is left of a statement without literals, white space and comments.
+//!
+//! Statements of one shape are counted as one. A shape is found in one pass over the tokens, at a small part of the cost of a
+//! parse. PostgreSQL's grammar gives statements about data the same [fingerprint](crate::fingerprint) if they have the same
+//! shape. The converse does not hold: other aliases, or a name in quotes, make another shape.
+
+use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
+
+use foldhash::fast::{FixedState, FoldHasher};
+
+use crate::fingerprint::STATEMENT_MAX;
+use crate::lex::{Lexer, Reading, Token};
+
+/// Maximum depth of lists whose repeated items count once. Deeper lists keep their items.
+const LISTS_MAX: usize = 4;
+
+/// Maximum number of bytes that are read of a text.
+const SHAPE_MAX: usize = 8 * 1024;
+
+/// Longest word that is folded at once.
+const WORD_MAX: usize = 64;
+
+/// Stands for a literal, for a word in quotes, and for a literal of which the end is missing.
+const LITERAL: &[u8] = b"?";
+const QUOTED: &[u8] = b"\"";
+const OPEN_END: &[u8] = b"\0";
+
+/// Key of a shape: a hash with a secret seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ShapeKey(pub u64);
+
+/// Finds shapes, with one seed. A client that does not know the seed cannot make two shapes with one key.
+#[derive(Debug, Clone)]
+pub struct Shaper(FixedState);
+
+impl Shaper {
+    /// Creates a shaper. Shapers with the same seed find the same keys.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(FixedState::with_seed(seed))
+    }
+
+    /// Calls `visit` with the shape and the place of each statement in a text; statements without a word do not count.
+    ///
+    /// ```
+    /// use weir_sql::Shaper;
+    ///
+    /// let shaper = Shaper::new(1);
+    /// let mut keys = Vec::new();
+    /// shaper.shapes(b"SELECT 1; select  2 -- two", true, &mut |key, _| keys.push(key));
+    /// assert_eq!(keys[0], keys[1]);
+    /// ```
+    ///
+    /// A text that is not whole, and what follows the first 8 KiB of a text, ends open: such statements have a shape of their
+    /// own, which depends on the beginning, and not on the number of rows or items that follow.
+    pub fn shapes(
+        &self,
+        text: &[u8],
+        is_whole: bool,
+        visit: &mut dyn FnMut(ShapeKey, Range<usize>),
+    ) {
+        let mut walk = self.walk(text, is_whole);
+        while let Some((key, range)) = walk.statement() {
+            visit(key, range);
+        }
+    }
+
+    /// Returns the shape of the first statement in a text, as with [`Shaper::shapes`]; `None` if there is none.
+    #[must_use]
+    pub fn first(&self, text: &[u8], is_whole: bool) -> Option<ShapeKey> {
+        Some(self.walk(text, is_whole).statement()?.0)
+    }
+
+    fn walk<'a>(&self, text: &'a [u8], is_whole: bool) -> Walk<'a, '_> {
+        let begin = text.get(..SHAPE_MAX);
+        let mut walk = Walk::new(begin.unwrap_or(text), Reading::Standard, &self.0);
+        walk.is_whole = is_whole && begin.is_none();
+        walk
+    }
+}
+
+/// Way to write a literal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blank {
+    /// `?`, for people.
+    Mark,
+    /// `1` or `''`, which PostgreSQL's grammar accepts wherever it accepts the literal.
+    Sample,
+}
+
+/// Returns a statement without its literals and comments, with single spaces and with one item of each list of equal ones,
+/// cut at about `max` bytes. Where a statement has several readings, the rest is left out, since it may be a literal.
+///
+/// ```
+/// use weir_sql::{Blank, without_literals};
+///
+/// let text = "SELECT 'secret',\n  1.5 /* trace 7 */ FROM t WHERE a IN (1, 2, 3)";
+/// let blank = without_literals(text.as_bytes(), Blank::Mark, 1024);
+/// assert_eq!(blank, "SELECT ?, ? FROM t WHERE a IN (?)");
+/// ```
+#[must_use]
+pub fn without_literals(statement: &[u8], blank: Blank, max: usize) -> String {
+    let seed = FixedState::default();
+    write(Walk::new(statement, Reading::Strict, &seed), blank, max)
+}
+
+/// Returns a statement as [`without_literals`] does with [`Blank::Sample`], up to the length that is parsed. Where a statement
+/// has several readings, it is read as with `standard_conforming_strings` on. For a parse only: in another reading, the text
+/// may have a part of a literal.
+#[must_use]
+pub fn sample(statement: &[u8]) -> String {
+    let seed = FixedState::default();
+    write(
+        Walk::new(statement, Reading::Standard, &seed),
+        Blank::Sample,
+        STATEMENT_MAX,
+    )
+}
+
+fn write(mut walk: Walk<'_, '_>, blank: Blank, max: usize) -> String {
+    walk.text = Some(Text {
+        blank,
+        max,
+        out: Vec::new(),
+        is_cut: false,
+    });
+    walk.statement();
+    let text = walk.text.take();
+    text.map_or_else(String::new, |text| {
+        let mut out = String::from_utf8_lossy(&text.out).into_owned();
+        if text.is_cut {
+            out.push_str("...");
+        }
+        out
+    })
+}
+
+/// Text that is written during a walk.
+struct Text {
+    blank: Blank,
+    max: usize,
+    out: Vec<u8>,
+    is_cut: bool,
+}
+
+impl Text {
+    fn push(&mut self, bytes: &[u8]) {
+        self.is_cut |= self.out.len() + bytes.len() > self.max;
+        if !self.is_cut {
+            self.out.extend_from_slice(bytes);
+        }
+    }
+}
+
+/// List of items of which equal neighbours count once: behind IN, or the rows of VALUES.
+struct List<'h> {
+    /// Hash of what precedes the present item.
+    outer: FoldHasher<'h>,
+    /// Hash of the item before.
+    last: Option<u64>,
+    is_values: bool,
+    /// Depth of parentheses at which commas separate items.
+    depth: u32,
+    /// Length of the text before the present item and its comma.
+    begin: usize,
+}
+
+/// Last token, as far as the next one depends on it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Nothing,
+    In,
+    InOpen,
+    Literal,
+    Name,
+    Other,
+    Values,
+}
+
+struct Walk<'a, 'h> {
+    input: &'a [u8],
+    lexer: Lexer<'a>,
+    seed: &'h FixedState,
+    hasher: FoldHasher<'h>,
+    lists: Vec<List<'h>>,
+    depth: u32,
+    last: Last,
+    /// True if the statement has a token.
+    has_begun: bool,
+    begins_with_create: bool,
+    /// True in the body of a function in SQL, whose statements do not end the statement.
+    is_atomic: bool,
+    /// False if the text goes on.
+    is_whole: bool,
+    text: Option<Text>,
+    /// End of the last token.
+    end: usize,
+}
+
+impl<'a, 'h> Walk<'a, 'h> {
+    fn new(input: &'a [u8], reading: Reading, seed: &'h FixedState) -> Self {
+        Self {
+            input,
+            lexer: Lexer::new(input, reading),
+            seed,
+            hasher: seed.build_hasher(),
+            lists: Vec::new(),
+            depth: 0,
+            last: Last::Nothing,
+            has_begun: false,
+            begins_with_create: false,
+            is_atomic: false,
+            is_whole: true,
+            text: None,
+            end: 0,
+        }
+    }
+
+    /// Reads the next statement that is not empty. `None` at the end.
+    fn statement(&mut self) -> Option<(ShapeKey, Range<usize>)> {
+        let mut start = self.lexer.at();
+        self.begin();
+        loop {
+            let Ok(()) = self.lexer.skip() else {
+                return self.open_end(start);
+            };
+            let at = self.lexer.at();
+            match self.lexer.token() {
+                Ok(Some(Token::Other(b';'))) if !self.is_atomic => {
+                    if self.has_begun {
+                        return Some(self.finish(start));
+                    }
+                    start = self.lexer.at();
+                }
+                Ok(Some(token)) => {
+                    if !self.has_begun {
+                        start = at;
+                    }
+                    self.token(token, at);
+                }
+                Ok(None) if !self.is_whole && self.has_begun => return self.open_end(start),
+                Ok(None) if self.has_begun => return Some(self.finish(start)),
+                Ok(None) => return None,
+                Err(_) => return self.open_end(start),
+            }
+        }
+    }
+
+    fn begin(&mut self) {
+        self.hasher = self.seed.build_hasher();
+        self.lists.clear();
+        self.depth = 0;
+        self.last = Last::Nothing;
+        self.has_begun = false;
+        self.begins_with_create = false;
+        self.is_atomic = false;
+        self.end = self.lexer.at();
+    }
+
+    fn finish(&mut self, start: usize) -> (ShapeKey, Range<usize>) {
+        while !self.lists.is_empty() {
+            self.end_list();
+        }
+        (ShapeKey(self.hasher.finish()), start..self.end)
+    }
+
+    /// Ends a statement that cannot be read further: PostgreSQL refuses it, or it has several readings.
+    fn open_end(&mut self, start: usize) -> Option<(ShapeKey, Range<usize>)> {
+        // The last item is not complete, and so may differ from the others only in that.
+        while self.lists.last().is_some_and(|list| list.last.is_some()) {
+            if let Some(list) = self.lists.pop() {
+                self.hasher = list.outer;
+            }
+        }
+        self.hasher.write(OPEN_END);
+        if let Some(text) = &mut self.text {
+            text.is_cut = true;
+        }
+        self.end = self.input.len();
+        let shape = self.finish(start);
+        self.lexer = Lexer::new(&[], Reading::Strict);
+        self.input = &[];
+        (!shape.1.is_empty()).then_some(shape)
+    }
+
+    fn token(&mut self, token: Token<'a>, at: usize) {
+        let last = self.last;
+        if self.meet_list(token, at) {
+            self.write(at);
+            self.last = Last::Other;
+            self.end = self.lexer.at();
+            return;
+        }
+        match token {
+            Token::Text(_) => self.literal(at, b"''"),
+            Token::Other(byte @ (b'0'..=b'9' | b'$')) => {
+                if byte != b'$' {
+                    self.lexer.number();
+                }
+                let is_parameter = byte == b'$' && self.lexer.at() > at + 1;
+                match (byte, is_parameter) {
+                    (b'$', true) => self.parameter(at),
+                    (b'$', false) => self.put(at, b"$", Last::Other),
+                    _ => self.literal(at, b"1"),
+                }
+            }
+            Token::Other(b'.') if last != Last::Name && self.lexer.number_follows() => {
+                self.lexer.number();
+                self.literal(at, b"1");
+            }
+            Token::Other(byte) => self.other(at, byte, last),
+            Token::Word(word) => self.word(at, word),
+            Token::Quoted(name) => {
+                self.hasher.write(QUOTED);
+                self.put(at, name, Last::Name);
+            }
+            Token::Unicode => {
+                let name = self.input.get(at..self.lexer.at()).unwrap_or_default();
+                self.put(at, name, Last::Name);
+            }
+        }
+        self.has_begun = true;
+        self.end = self.lexer.at();
+    }
+
+    fn other(&mut self, at: usize, byte: u8, last: Last) {
+        match byte {
+            b'(' | b'[' => self.depth += 1,
+            b')' | b']' => {
+                if let Some(list) = self.lists.last()
+                    && list.depth == self.depth
+                    && !list.is_values
+                {
+                    self.end_list();
+                }
+                self.depth = self.depth.saturating_sub(1);
+            }
+            _ => {}
+        }
+        let next = match (byte, last) {
+            (b'(', Last::In) => Last::InOpen,
+            (b')' | b']' | b'*', _) => Last::Name,
+            _ => Last::Other,
+        };
+        self.put(at, &[byte], next);
+    }
+
+    /// Begins a list, or its next item, or ends it, if the token does so. True if the token is a comma between items.
+    fn meet_list(&mut self, token: Token<'a>, at: usize) -> bool {
+        match (self.last, token) {
+            (Last::InOpen, Token::Word(word)) if begins_query(word) => {}
+            (Last::InOpen, _) => self.begin_list(false, at),
+            (Last::Values, Token::Other(b'(')) => self.begin_list(true, at),
+            _ => {}
+        }
+        while let Some(list) = self.lists.last()
+            && list.depth == self.depth
+            && list.is_values
+            && !matches!(token, Token::Other(b',' | b'('))
+        {
+            self.end_list();
+        }
+        let list = self.lists.last();
+        let separates =
+            token == Token::Other(b',') && list.is_some_and(|list| list.depth == self.depth);
+        if separates {
+            self.end_item();
+        }
+        separates
+    }
+
+    fn begin_list(&mut self, is_values: bool, at: usize) {
+        if self.lists.len() == LISTS_MAX {
+            return;
+        }
+        self.space(at);
+        let begin = self.text.as_ref().map_or(0, |text| text.out.len());
+        self.lists.push(List {
+            outer: std::mem::replace(&mut self.hasher, self.seed.build_hasher()),
+            last: None,
+            is_values,
+            depth: self.depth,
+            begin,
+        });
+    }
+
+    /// Ends the present item. An item that equals the one before leaves nothing behind.
+    fn end_item(&mut self) {
+        let Some(list) = self.lists.last_mut() else {
+            return;
+        };
+        let item = self.hasher.finish();
+        self.hasher = self.seed.build_hasher();
+        let is_new = list.last != Some(item);
+        if is_new {
+            list.outer.write(&item.to_ne_bytes());
+            list.last = Some(item);
+        }
+        if let Some(text) = &mut self.text {
+            if !is_new && !text.is_cut {
+                text.out.truncate(list.begin);
+            }
+            list.begin = text.out.len();
+        }
+    }
+
+    fn end_list(&mut self) {
+        self.end_item();
+        if let Some(list) = self.lists.pop() {
+            self.hasher = list.outer;
+        }
+    }
+
+    fn literal(&mut self, at: usize, sample: &[u8]) {
+        // 'a' 'b' on two lines are one constant.
+        if self.last == Last::Literal {
+            return;
+        }
+        self.hasher.write(LITERAL);
+        self.space(at);
+        if let Some(text) = &mut self.text {
+            match text.blank {
+                Blank::Mark => text.push(LITERAL),
+                Blank::Sample => text.push(sample),
+            }
+        }
+        self.last = Last::Literal;
+    }
+
+    /// A parameter is like a literal, but there is nothing to hide.
+    fn parameter(&mut self, at: usize) {
+        self.hasher.write(LITERAL);
+        self.write(at);
+        self.last = Last::Literal;
+    }
+
+    fn word(&mut self, at: usize, word: &[u8]) {
+        let next = match word.len() {
+            2 if word.eq_ignore_ascii_case(b"in") => Last::In,
+            6 if word.eq_ignore_ascii_case(b"values") => Last::Values,
+            6 if !self.has_begun && word.eq_ignore_ascii_case(b"create") => {
+                self.begins_with_create = true;
+                Last::Name
+            }
+            6 if self.begins_with_create && word.eq_ignore_ascii_case(b"atomic") => {
+                self.is_atomic = true;
+                Last::Name
+            }
+            _ => Last::Name,
+        };
+        if word.len() <= WORD_MAX {
+            let mut folded = [0; WORD_MAX];
+            if let Some(folded) = folded.get_mut(..word.len()) {
+                folded.copy_from_slice(word);
+                folded.make_ascii_lowercase();
+                self.hasher.write(folded);
+            }
+        } else {
+            self.hasher.write(&word.to_ascii_lowercase());
+        }
+        self.write(at);
+        self.last = next;
+    }
+
+    fn put(&mut self, at: usize, bytes: &[u8], next: Last) {
+        self.hasher.write(bytes);
+        self.write(at);
+        self.last = next;
+    }
+
+    /// Writes the token as it stands in the input.
+    fn write(&mut self, at: usize) {
+        self.space(at);
+        let token = self.input.get(at..self.lexer.at()).unwrap_or_default();
+        if let Some(text) = &mut self.text {
+            text.push(token);
+        }
+    }
+
+    /// Writes a space if there is anything between the last token and this one.
+    fn space(&mut self, at: usize) {
+        if let Some(text) = &mut self.text
+            && self.has_begun
+            && at > self.end
+        {
+            text.push(b" ");
+            self.end = at;
+        }
+    }
+}
+
+/// True if a query begins with this word.
+fn begins_query(word: &[u8]) -> bool {
+    [b"select".as_slice(), b"with", b"values", b"table"]
+        .iter()
+        .any(|begin| word.eq_ignore_ascii_case(begin))
+}
+
+#[cfg(test)]
+mod tests;
