@@ -6,6 +6,7 @@
 //! Each pool has three histograms per worker, and three more for the period, so the difference is 25 KB.
 
 use std::ops::{AddAssign, Sub};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Buckets per power of two.
 const PARTS: usize = 4;
@@ -89,6 +90,49 @@ impl Histogram {
             before += here;
         }
         None
+    }
+}
+
+/// Histogram that one thread records in and any thread reads, at half the size.
+#[derive(Debug)]
+pub(crate) struct AtomicHistogram {
+    counts: [AtomicU32; BUCKETS],
+    sum_us: AtomicU64,
+}
+
+impl Default for AtomicHistogram {
+    fn default() -> Self {
+        Self {
+            counts: [const { AtomicU32::new(0) }; BUCKETS],
+            sum_us: AtomicU64::new(0),
+        }
+    }
+}
+
+impl AtomicHistogram {
+    /// Records one duration of `us` microseconds. Not a read-modify-write: there is one writer. A bucket counts to 2^32 - 1.
+    #[inline]
+    pub(crate) fn record(&self, us: u64) {
+        // Always present: `index` returns at most the last bucket.
+        if let Some(count) = self.counts.get(index(us)) {
+            count.store(count.load(Relaxed).saturating_add(1), Relaxed);
+        }
+        let sum = self.sum_us.load(Relaxed).wrapping_add(us);
+        self.sum_us.store(sum, Relaxed);
+    }
+
+    /// Sum of the recorded durations in microseconds.
+    pub(crate) fn sum_us(&self) -> u64 {
+        self.sum_us.load(Relaxed)
+    }
+
+    pub(crate) fn read(&self) -> Histogram {
+        let mut histogram = Histogram::default();
+        for (mine, theirs) in histogram.counts.iter_mut().zip(&self.counts) {
+            *mine = u64::from(theirs.load(Relaxed));
+        }
+        histogram.sum_us = self.sum_us();
+        histogram
     }
 }
 

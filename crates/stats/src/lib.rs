@@ -15,13 +15,17 @@
 //! ```
 
 mod counters;
+mod digests;
 mod histogram;
 mod routed;
 mod rows;
 
 pub use counters::{Averages, Counters};
+pub use digests::{
+    Digest, DigestFigures, DigestKey, DigestName, DigestRow, DigestRows, Digests, Ended,
+};
 pub use histogram::{Histogram, Percentiles, Times};
-pub use routed::{HostCounters, RouteCounts, RouteKey};
+pub use routed::{HostCounters, RouteCounts, RouteKey, RuleRow};
 pub use rows::{
     Blame, Buffers, ClientRow, ClientState, DatabaseHostRow, Endpoint, Halts, HostRow, LimitRow,
     MemoryRow, PausedWrites, PeerRow, PoolCounts, PoolPercentiles, PoolRow, ProcessRow, ServerRow,

@@ -1,4 +1,4 @@
-//! Counts of a router: by host for the metrics, and by text for `SHOW ROUTES`.
+//! Counts of a router: by host for the metrics, and by text for `SHOW ROUTES`; counts of query rules.
 
 use std::ops::AddAssign;
 
@@ -50,5 +50,24 @@ impl AddAssign for RouteCounts {
         self.count += other.count;
         self.error += other.error;
         self.retries += other.retries;
+    }
+}
+
+/// Counts of a query rule.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RuleRow {
+    /// Statements that met the rule while it was in force.
+    pub hits: u64,
+    /// Statements that met the rule while it only counted.
+    pub dry_hits: u64,
+    /// Unix time in seconds of the last of either; 0 without one.
+    pub last_hit: i64,
+}
+
+impl AddAssign for RuleRow {
+    fn add_assign(&mut self, other: Self) {
+        self.hits += other.hits;
+        self.dry_hits += other.dry_hits;
+        self.last_hit = self.last_hit.max(other.last_hit);
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::counters::Counters;
+use crate::digests::DigestRows;
 use crate::histogram::{Percentiles, Times};
-use crate::routed::{HostCounters, RouteCounts, RouteKey};
+use crate::routed::{HostCounters, RouteCounts, RouteKey, RuleRow};
 
 /// End of a connection: address and port.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -449,8 +450,14 @@ pub struct Snapshot {
     pub routed: BTreeMap<(String, u32), HostCounters>,
     /// Statements and their routes.
     pub routes: BTreeMap<RouteKey, RouteCounts>,
+    /// Counts of query rules by name.
+    pub rules: BTreeMap<String, RuleRow>,
+    /// Digests, if they were asked for and statements are counted.
+    pub digests: Option<Box<DigestRows>>,
     /// Hosts of databases that have several. Filled in by the collector.
     pub database_hosts: Vec<DatabaseHostRow>,
+    /// Unix time in seconds of the snapshot. Filled in by the collector.
+    pub unix: i64,
     /// Memory by kind of object.
     pub memory: BTreeMap<&'static str, MemoryRow>,
 }
@@ -516,6 +523,12 @@ impl Snapshot {
         self.hosts.extend(other.hosts);
         for (route, counts) in other.routes {
             *self.routes.entry(route).or_default() += counts;
+        }
+        for (name, row) in other.rules {
+            *self.rules.entry(name).or_default() += row;
+        }
+        if let Some(theirs) = other.digests {
+            self.digests.get_or_insert_default().merge(*theirs);
         }
         for (host, counters) in other.routed {
             *self.routed.entry(host).or_default() += counters;
