@@ -122,6 +122,7 @@ fn lively(database: &str) -> Result<(Arc<Postgres>, Monitored, Raw)> {
     let pki = Pki::new()?;
     let config = Config::to(postgres.port()).set_all(pki.client_side("prefer")?);
     let config = config.set("max_db_connections", "30");
+    let config = config.set("digest_metrics", "10");
     let config = config.set("default_pool_size", "auto");
     let monitored = Monitored::start(config)?;
     let port = monitored.weir.port();

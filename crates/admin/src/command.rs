@@ -8,11 +8,11 @@ use std::borrow::Cow;
 use weir_proxy::console::{Order, Role, Shutdown};
 
 use crate::show::Show;
-use crate::statement::Statement;
+use crate::statement::{Refused, Statement};
 use crate::token::Token;
 
 use self::table::PAUSE_WRITES;
-pub(crate) use self::table::{COMMANDS, EXPLAIN_ROUTE};
+pub(crate) use self::table::{COMMANDS, EXPLAIN_ROUTE, RULE, SHOW_DIGESTS};
 
 /// A command.
 pub(crate) struct Entry {
@@ -32,6 +32,8 @@ pub(crate) enum Action {
         column: &'static str,
         value: &'static str,
     },
+    /// Question for digests.
+    Digests,
     /// Question where a statement would run.
     Explain,
     /// Command of earlier versions of PgBouncer, with the reason why it is missing.
@@ -40,6 +42,8 @@ pub(crate) enum Action {
     /// Accepts `= VALUE` or `TO VALUE` without effect: SET of a parameter that drivers set on connecting.
     Ignore,
     Perform(Takes),
+    /// Change of the query rules.
+    Rule,
     Show(&'static Show),
     Shutdown(Shutdown),
 }
@@ -93,6 +97,15 @@ pub(crate) fn find(tokens: &[Token]) -> Option<(&'static Entry, &[Token])> {
     Some((entry, tokens.get(words(entry)..).unwrap_or_default()))
 }
 
+/// Refuses the command of this name to a user whose role is too low.
+pub(crate) fn permit(name: &str, role: Role) -> Result<(), Refused> {
+    let entry = COMMANDS.iter().find(|entry| entry.name == name);
+    match entry.is_some_and(|entry| entry.allows(role)) {
+        true => Ok(()),
+        false => Err(Refused::new("admin access needed")),
+    }
+}
+
 impl Entry {
     /// True if this role may use the command.
     pub(crate) fn allows(&self, role: Role) -> bool {
@@ -129,8 +142,10 @@ impl Entry {
     /// The command as a user types it.
     pub(crate) fn usage(&self) -> String {
         let arguments = match &self.action {
+            Action::Digests => "[FOR DATABASE[/USER]] [ORDER BY COLUMN] [LIMIT ROWS]",
             Action::Explain => "[FOR DATABASE[/USER]] STATEMENT",
             Action::Ignore => "= VALUE",
+            Action::Rule => "ADD $$...$$ [FOR TIME] | DROP NAME | DRY NAME | LIVE NAME",
             Action::Perform(Takes::Client(_)) => "ID",
             Action::Perform(Takes::Database(_)) => "DATABASE",
             Action::Perform(Takes::Host(_)) => "DATABASE IS HOST:PORT",

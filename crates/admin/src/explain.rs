@@ -45,7 +45,7 @@ pub(crate) fn read(arguments: &str) -> Result<RouteQuestion, Refused> {
 }
 
 /// Returns the text behind a keyword that it begins with, after blanks and comments.
-fn word<'t>(text: &'t str, word: &str) -> Option<&'t str> {
+pub(crate) fn word<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     let text = without_blanks(text);
     let (first, rest) = text.split_at_checked(word.len())?;
     let ends = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '$'));
@@ -53,7 +53,7 @@ fn word<'t>(text: &'t str, word: &str) -> Option<&'t str> {
 }
 
 /// Reads a name: a word, or anything in double quotes.
-fn name(text: &str) -> Option<(String, &str)> {
+pub(crate) fn name(text: &str) -> Option<(String, &str)> {
     let text = text.trim_start();
     if let Some(quoted) = text.strip_prefix('"') {
         let mut name = String::new();

@@ -18,7 +18,7 @@
 //!
 //! let mut client = console.open(Role::Stats);
 //! assert!(matches!(client.handle(b'Q', b"show config;\0"), Step::Reply(_)));
-//! assert!(matches!(client.handle(b'Q', b"SHOW POOLS\0"), Step::Gather));
+//! assert!(matches!(client.handle(b'Q', b"SHOW POOLS\0"), Step::Gather { digests: false }));
 //! let mut client = console.open(Role::Admin);
 //! assert!(matches!(client.handle(b'Q', b"RECONNECT shop\0"), Step::Perform(_)));
 //! ```
@@ -26,10 +26,12 @@
 mod answer;
 mod check;
 mod command;
+mod digests;
 mod explain;
 mod metrics;
 mod reference;
 mod reply;
+mod rule;
 mod shared;
 mod show;
 mod statement;

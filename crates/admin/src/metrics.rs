@@ -24,6 +24,7 @@ use weir_stats::{Counters, Histogram, PoolRow, Snapshot, Times};
 
 use self::figures::{Figures, Named};
 use crate::check;
+use crate::digests::Known;
 
 pub use self::reference::metrics_markdown;
 
@@ -37,6 +38,7 @@ pub fn metrics(version: &str) -> impl Pages + use<> {
     Exposition {
         version: version.to_owned(),
         named: Mutex::default(),
+        digests: Known::default(),
     }
 }
 
@@ -44,6 +46,8 @@ struct Exposition {
     version: String,
     /// Pools with rows of their own.
     named: Mutex<Named>,
+    /// Fingerprints that were computed before.
+    digests: Known,
 }
 
 impl Pages for Exposition {
@@ -53,7 +57,7 @@ impl Pages for Exposition {
 
     fn metrics(&self, snapshot: Snapshot) -> String {
         let named = &mut self.named.lock().unwrap_or_else(PoisonError::into_inner);
-        let figures = Figures::new(snapshot, &self.version, named);
+        let figures = Figures::new(snapshot, &self.version, named, &self.digests);
         let mut registry = Registry::default();
         registry.register_collector(Box::new(figures));
         let mut page = String::new();

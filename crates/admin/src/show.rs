@@ -12,6 +12,7 @@ pub(crate) mod peers;
 pub(crate) mod pins;
 pub(crate) mod pools;
 pub(crate) mod routes;
+pub(crate) mod rules;
 pub(crate) mod sizing;
 pub(crate) mod stats;
 pub(crate) mod tls;
@@ -111,7 +112,7 @@ pub(crate) struct Heading {
 }
 
 impl Heading {
-    const fn ours(mut self) -> Self {
+    pub(crate) const fn ours(mut self) -> Self {
         self.is_ours = true;
         self
     }
@@ -134,11 +135,11 @@ const fn int4(name: &'static str) -> Heading {
     heading(name, Kind::Int4)
 }
 
-const fn int8(name: &'static str) -> Heading {
+pub(crate) const fn int8(name: &'static str) -> Heading {
     heading(name, Kind::Int8)
 }
 
-const fn numeric(name: &'static str) -> Heading {
+pub(crate) const fn numeric(name: &'static str) -> Heading {
     heading(name, Kind::Numeric)
 }
 
@@ -189,12 +190,12 @@ pub(crate) fn is_console(database: &str) -> bool {
 }
 
 /// Value of any type.
-fn some(value: impl ToString) -> Option<String> {
+pub(crate) fn some(value: impl ToString) -> Option<String> {
     Some(value.to_string())
 }
 
 /// Text, or NULL if it is empty.
-fn filled(value: &str) -> Option<String> {
+pub(crate) fn filled(value: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
@@ -204,12 +205,12 @@ fn int(value: impl TryInto<i32>) -> Option<String> {
 }
 
 /// Number for an int8 column; a number out of range is shown as the largest.
-fn long(value: u64) -> Option<String> {
+pub(crate) fn long(value: u64) -> Option<String> {
     some(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
 /// Unix seconds in PgBouncer's format, always in UTC; empty if the calendar has no such time.
-fn timestamp(seconds: i64) -> String {
+pub(crate) fn timestamp(seconds: i64) -> String {
     Timestamp::from_second(seconds).map_or_else(
         |_| String::new(),
         |stamp| stamp.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),

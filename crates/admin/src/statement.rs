@@ -5,8 +5,10 @@ use std::borrow::Cow;
 use weir_proxy::console::{Order, Refusal, Role, RouteQuestion, Shutdown};
 use weir_wire::sqlstate::SqlState;
 
-use crate::command::{self, COMMANDS, EXPLAIN_ROUTE};
+use crate::command::{self, COMMANDS, EXPLAIN_ROUTE, RULE, SHOW_DIGESTS};
+use crate::digests;
 use crate::explain;
+use crate::rule;
 use crate::show::{Heading, Show, text};
 use crate::token::{self, tokens};
 
@@ -21,6 +23,8 @@ pub(crate) enum Statement {
         column: &'static str,
         value: &'static str,
     },
+    /// Question for digests.
+    Digests(digests::Question),
     /// Query without a statement.
     Empty,
     /// Question where a statement would run.
@@ -63,12 +67,16 @@ impl Statement {
     /// Parses a query of a user with this role. Only this function decides what is permitted (hazard SEC-44).
     pub(crate) fn read(role: Role, sql: &[u8]) -> Result<Self, Refused> {
         if let Some(arguments) = explain::behind_words(sql) {
-            let mut entries = COMMANDS.iter();
-            let entry = entries.find(|entry| entry.name == EXPLAIN_ROUTE);
-            if !entry.is_some_and(|entry| entry.allows(role)) {
-                return Err(Refused::new("admin access needed"));
-            }
+            command::permit(EXPLAIN_ROUTE, role)?;
             return explain::read(arguments).map(Self::Explain);
+        }
+        if let Some(arguments) = digests::behind_words(sql) {
+            command::permit(SHOW_DIGESTS, role)?;
+            return digests::read(arguments).map(Self::Digests);
+        }
+        if let Some(arguments) = rule::behind_word(sql) {
+            command::permit(RULE, role)?;
+            return rule::read(arguments).map(|(order, tag)| Self::Perform(order, tag.into()));
         }
         let tokens = match tokens(sql) {
             Ok(tokens) if tokens.is_empty() => return Ok(Self::Empty),
@@ -79,9 +87,7 @@ impl Statement {
         let Some((entry, rest)) = command::find(&tokens) else {
             return Err(invalid(sql));
         };
-        if !entry.allows(role) {
-            return Err(Refused::new("admin access needed"));
-        }
+        command::permit(entry.name, role)?;
         entry.read(rest).map_err(|fault| match fault {
             command::Fault::DatabaseMissing => Refused::new("a database is required"),
             command::Fault::NoClient => Refused::new("invalid client pointer supplied"),
@@ -94,6 +100,7 @@ impl Statement {
     pub(crate) fn headings(&self) -> Option<Cow<'static, [Heading]>> {
         match self {
             Self::Constant { column, .. } => Some(vec![text(column)].into()),
+            Self::Digests(_) => Some(digests::HEADINGS.into()),
             Self::Explain(_) => Some(explain::HEADINGS.into()),
             Self::Show(show) => Some(show.headings.into()),
             Self::Empty | Self::Help | Self::Ignore | Self::Perform(..) | Self::Stop(_) => None,

@@ -15,6 +15,7 @@ use weir_wire::frontend::{Query, tag};
 use weir_wire::sqlstate::SqlState;
 
 use self::extended::Extended;
+use crate::digests::{self, Question};
 use crate::explain;
 use crate::reply::{Formats, Reply};
 use crate::shared::Shared;
@@ -89,6 +90,10 @@ impl Conversation for Talk {
 
     fn gathered(&mut self, snapshot: &Snapshot) -> Vec<u8> {
         match self.due.take() {
+            Some((Statement::Digests(question), asked)) => {
+                let product = self.digests(&question, snapshot);
+                self.answer(product, asked)
+            }
             Some((Statement::Show(show), asked)) => {
                 let product = self.render(show, snapshot);
                 self.answer(Ok(product), asked)
@@ -142,6 +147,10 @@ impl Talk {
                 let row = vec![Some((*value).to_owned())];
                 Product::Table(vec![crate::show::text(column)].into(), vec![row])
             }
+            Statement::Digests(_) => {
+                self.due = Some((statement, asked));
+                return Step::Gather { digests: true };
+            }
             Statement::Empty => Product::Empty,
             Statement::Explain(question) => {
                 let question = question.clone();
@@ -159,7 +168,7 @@ impl Talk {
             }
             Statement::Show(show) if show.is_live => {
                 self.due = Some((statement, asked));
-                return Step::Gather;
+                return Step::Gather { digests: false };
             }
             Statement::Show(show) => self.render(show, &Snapshot::default()),
             Statement::Stop(how) => {
@@ -179,6 +188,16 @@ impl Talk {
             version: &self.version,
         });
         Product::Table(show.headings.into(), rows)
+    }
+
+    fn digests(&self, question: &Question, snapshot: &Snapshot) -> Result<Product, Refused> {
+        let digests = snapshot.digests.as_deref();
+        let digests = digests.ok_or_else(|| {
+            let hint = "statements are not counted; SET digests = 1 counts them from now on";
+            Refused::with(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, hint)
+        })?;
+        let rows = self.shared.known_digests().rows(question, digests);
+        Ok(Product::Table(digests::HEADINGS.into(), rows))
     }
 
     /// Messages for the result of a statement.

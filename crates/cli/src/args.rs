@@ -19,6 +19,7 @@ Examples:
   weir upgrade weir.toml                  replace a running one, without losing a client
   weir convert pgbouncer.ini -o weir.toml write the same configuration as weir.toml
   weir route explain queries.sql          say where each statement would run, and why
+  weir digests --format csv               export the statements that a running one has seen
   weir hba explain ann shop 10.1.2.3      say which line of auth_hba_file decides, and why
   psql -p 6432 -d weir -c 'SHOW POOLS'    look inside a running one
 
@@ -96,6 +97,14 @@ pub(crate) enum Command {
         after_help = "Save it beside weir.toml and begin that with the line\n  #:schema weir.schema.json"
     )]
     Schema,
+    /// Show the statements that a running pooler has seen, the most expensive first
+    #[command(
+        after_help = "Asks the console of a running Weir by SHOW DIGESTS, as a user of admin_users or stats_users; the password is \
+        read from PGPASSWORD. Statements that differ in literals only are one row, and no literal is shown. Times are in \
+        microseconds; server_us_error is what may be missing in server_us.\n\nExit codes:\n  0  done\n  3  no console answers\n  \
+        4  the console refused the question, or the connection was lost"
+    )]
+    Digests(Digests),
     /// Ask the rules of auth_hba_file
     #[command(subcommand)]
     Hba(Hba),
@@ -150,6 +159,43 @@ pub(crate) enum Route {
         and line\n  3  the file cannot be read, or no console answers\n  4  the connection to the console was lost"
     )]
     Explain(RouteExplain),
+}
+
+/// Arguments of `weir digests`.
+#[derive(Debug, Args)]
+pub(crate) struct Digests {
+    /// Address of the running Weir, or the path of its unix socket
+    #[arg(value_name = "HOST:PORT", default_value = crate::console::ADDRESS)]
+    pub(crate) address: String,
+    /// User of the console; by default PGUSER, else USER
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Only statements of this database
+    #[arg(long, value_name = "NAME")]
+    pub(crate) database: Option<String>,
+    /// Only statements of clients with this user; needs --database
+    #[arg(long, value_name = "NAME", requires = "database")]
+    pub(crate) of: Option<String>,
+    /// Column to sort by, the largest first
+    #[arg(long, value_name = "COLUMN", default_value = "server_us")]
+    pub(crate) order_by: String,
+    /// Number of statements; 0 = all
+    #[arg(long, value_name = "ROWS", default_value_t = 20)]
+    pub(crate) limit: u32,
+    /// Form of the output: `table` has the most important columns, the others have all
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: Format,
+}
+
+/// Form of an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// Aligned columns for people
+    Table,
+    /// CSV with a line of headings (RFC 4180)
+    Csv,
+    /// JSON: a list of objects
+    Json,
 }
 
 /// Arguments of `weir route explain`.

@@ -3,8 +3,10 @@
 mod access;
 mod args;
 mod check;
+mod console;
 mod convert;
 mod descriptors;
+mod digests;
 mod generate;
 mod hba;
 mod identity;
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
             Command::Check(args) => check::check(args),
             Command::Generate(args) => generate::generate(args),
             Command::Convert(args) => convert::convert(args),
+            Command::Digests(args) => digests::print(args),
             Command::Hba(args::Hba::Explain(args)) => hba::explain(args),
             Command::Route(args::Route::Explain(args)) => route::explain(args),
             Command::Run(args) => run::run(args),

@@ -1,25 +1,22 @@
 //! `weir route explain`: tells of each statement in a file where it would run, and why. A running Weir is asked by its
 //! console; with `--config` alone the configuration decides, without knowledge of the database.
 
-mod console;
 mod split;
 
 use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
-use std::{env, fs, io};
+use std::{fs, io};
 
 use weir_command::exit::{Exit, complain, print};
 use weir_config::PoolSettings;
 use weir_proxy::console::RouteAnswer;
 
-use self::console::Console;
 use self::split::{Statement, split};
 use crate::args::RouteExplain;
+use crate::console::{ADDRESS, Console};
 use crate::load::Source;
 
-/// Address of a Weir on this machine.
-const ADDRESS: &str = "127.0.0.1:6432";
 /// Maximum number of characters of a statement in the table.
 const SHOWN_MAX: usize = 60;
 
@@ -70,10 +67,7 @@ fn read(file: &Path) -> io::Result<String> {
 /// Asks a running Weir.
 fn online(args: &RouteExplain, statements: &[Statement<'_>]) -> Exit {
     let address = args.connect.as_deref().unwrap_or(ADDRESS);
-    let user = args.user.clone().or_else(|| env::var("PGUSER").ok());
-    let user = user.or_else(|| env::var("USER").ok()).unwrap_or_default();
-    let console = Console::connect(address, &user, env::var("PGPASSWORD").ok());
-    let mut console = match console {
+    let mut console = match Console::connect(address, args.user.as_deref(), "weir route") {
         Ok(console) => console,
         Err(error) => {
             complain(format_args!("console of Weir at {address}: {error}"));
@@ -171,7 +165,7 @@ fn line(statement: &Statement<'_>, verdict: String, reason: String) -> Line {
     }
 }
 
-fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

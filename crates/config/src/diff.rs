@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::cluster::HostTables;
 use crate::options::Opt;
+use crate::rules::QueryRule;
 use crate::settings::Settings;
 use crate::value::Value;
 
@@ -80,7 +81,41 @@ pub fn diff(old: &Settings, new: &Settings) -> Vec<Change> {
     entries(&mut changes, "peers", &old.peers, &new.peers, |e| {
         e.values()
     });
+    rules(&mut changes, &old.rules, &new.rules);
     changes
+}
+
+/// Compares the rules by name. A rule whose place among the others has changed counts as changed.
+fn rules(changes: &mut Vec<Change>, old: &[QueryRule], new: &[QueryRule]) {
+    let places = |rules: &'_ [QueryRule]| -> BTreeMap<String, usize> {
+        let rules = rules.iter().enumerate();
+        rules
+            .map(|(place, rule)| (rule.rule.name.to_string(), place))
+            .collect()
+    };
+    let (before, after) = (places(old), places(new));
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    for name in names {
+        let key = format!("rules.{name}");
+        match (before.get(name), after.get(name)) {
+            (Some(one), Some(other)) => {
+                let same = |rules: &[QueryRule], at: usize| rules.get(at).cloned();
+                let (mine, theirs) = (same(old, *one), same(new, *other));
+                let is_same =
+                    matches!((&mine, &theirs), (Some(mine), Some(theirs)) if mine.is_like(theirs));
+                if !is_same || one != other {
+                    changes.push(Change::Changed {
+                        key,
+                        old: mine.map_or_else(String::new, |rule| rule.summary()),
+                        new: theirs.map_or_else(String::new, |rule| rule.summary()),
+                        reloadable: true,
+                    });
+                }
+            }
+            (None, _) => changes.push(Change::Added(key)),
+            (_, None) => changes.push(Change::Removed(key)),
+        }
+    }
 }
 
 type Row = (&'static Opt, Value);

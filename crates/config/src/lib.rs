@@ -56,6 +56,7 @@ mod point;
 mod raw;
 mod reference;
 mod routing;
+mod rules;
 mod schema;
 mod settings;
 mod show;
@@ -72,6 +73,7 @@ pub use crate::error::{ConfigError, ErrorKind};
 pub use crate::explain::pool_text;
 pub use crate::hint::{HintPoint, HintScheme, HintSource, HintTool, Hints};
 pub use crate::load::{Loaded, is_native, load, load_directory, upstream};
+pub use crate::native::query_rules;
 pub use crate::network::Network;
 pub use crate::options::{
     AUTH_QUERY, Database, Effect, Global, Host, Kind, Opt, Peer, Scope, Unit, UserSettings,
@@ -83,6 +85,7 @@ pub use crate::reference::reference_markdown;
 pub use crate::routing::{
     Fence, HostRole, ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain, Target,
 };
+pub use crate::rules::{NameMask, QueryRule, RuleClients};
 pub use crate::schema::schema_json;
 pub use crate::settings::{AuthLookup, FALLBACK, PoolSettings, Settings, Sizing};
 pub use crate::show::{ConfigRow, effective_text, show_config};

@@ -2,6 +2,8 @@
 //! `[peers.ID]`; in a database's table `[databases.NAME.hosts.ADDRESS]`. Values may use variables of the environment, `${NAME}`. The toml crate parses; its messages are used
 //! without the excerpts, which could show a password.
 
+mod rules;
+
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,12 +11,13 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::error::ErrorKind;
+use crate::error::{ConfigError, ErrorKind};
 use crate::expand::{Variables, expand};
 use crate::ini::insert_entry;
 use crate::options::{Opt, Scope};
 use crate::point::HostPoint;
 use crate::raw::{Origin, Raw, Values, quoted};
+use crate::rules::QueryRule;
 use crate::value::{BadValue, Dialect, Value};
 
 /// Reads a native file.
@@ -41,6 +44,32 @@ pub(crate) fn read_file(
                 format!("cannot read {}: {why}", quoted(&file)),
             );
         }
+    }
+}
+
+/// Reads a text that has nothing but query rules, `[[rules]]`. Mistakes name it as `file`.
+///
+/// # Errors
+/// Returns every mistake found.
+pub fn query_rules(file: &str, text: &str) -> Result<Vec<QueryRule>, Vec<ConfigError>> {
+    let mut raw = Raw::default();
+    let reader = Reader {
+        lines: line_starts(text),
+        file: file.into(),
+        raw: &mut raw,
+        variables: &Variables::default(),
+    };
+    reader.document(text);
+    if let Some(at) = raw.has_more_than_rules() {
+        raw.fail_at(
+            &at,
+            ErrorKind::Syntax,
+            "nothing but the keys of a rule may stand here",
+        );
+    }
+    match raw.errors.is_empty() {
+        true => Ok(raw.rules),
+        false => Err(raw.errors),
     }
 }
 
@@ -76,6 +105,7 @@ impl Reader<'_> {
                 ("databases", DeValue::Table(table)) => self.entries(Scope::Database, name, table),
                 ("users", DeValue::Table(table)) => self.entries(Scope::User, name, table),
                 ("peers", DeValue::Table(table)) => self.entries(Scope::Peer, name, table),
+                ("rules", _) => self.rules(value, &at),
                 ("databases" | "users" | "peers", _) => {
                     let message = format!("{name} must be tables, such as [{name}.NAME]");
                     self.raw.fail_at(&at, ErrorKind::Syntax, message);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::error::{ConfigError, ErrorKind};
 use crate::options::{Kind, Opt, Scope};
 use crate::point::HostPoint;
+use crate::rules::QueryRule;
 use crate::value::{BadValue, Dialect, Value};
 
 /// Maximum number of reported mistakes.
@@ -51,6 +52,8 @@ pub(crate) struct Raw {
     pub(crate) hosts: BTreeMap<String, BTreeMap<HostPoint, (Values, Origin)>>,
     pub(crate) users: BTreeMap<String, (Values, Origin)>,
     pub(crate) peers: BTreeMap<u32, (Values, Origin)>,
+    /// Query rules in the order of the file.
+    pub(crate) rules: Vec<QueryRule>,
     pub(crate) notes: Vec<String>,
     pub(crate) errors: Vec<ConfigError>,
     /// True if several files must not overlap: a second setting is then a mistake, not a note.
@@ -103,6 +106,17 @@ impl Raw {
     pub(crate) fn fail_at(&mut self, at: &Origin, kind: ErrorKind, message: impl Into<String>) {
         let error = error_at(at, kind, message);
         self.fail(error);
+    }
+
+    /// Returns a place that sets something else than a query rule.
+    pub(crate) fn has_more_than_rules(&self) -> Option<Origin> {
+        let global = self.global.values().map(|(_, at)| at);
+        let entries = self.databases.values().chain(self.users.values());
+        let places = global.chain(entries.map(|(_, at)| at));
+        places
+            .chain(self.peers.values().map(|(_, at)| at))
+            .next()
+            .cloned()
     }
 
     /// True if no further mistake would be kept.

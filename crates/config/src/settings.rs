@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::cluster::{Cluster, HostTables};
 use crate::options::{Database, Global, Host, Opt, Peer, Scope, UserSettings};
 use crate::raw::{Raw, Values};
+use crate::rules::QueryRule;
 use crate::state::{FunctionName, StateCheck};
 use crate::tls::ServerTls;
 use crate::types::{
@@ -34,6 +35,8 @@ pub struct Settings {
     pub users: BTreeMap<String, UserSettings>,
     /// `[peers]` by id.
     pub peers: BTreeMap<u32, Peer>,
+    /// `[[rules]]` in the order of the file.
+    pub rules: Vec<QueryRule>,
     /// True only for `weir run --upstream`: clients need no password, the server sees the name that they give, and
     /// `auth_file` is ignored. The listeners are on loopback then, but code that accepts connections must still check
     /// that the client's address is loopback.
@@ -369,6 +372,7 @@ impl Settings {
             hosts: hosts.collect(),
             users: users.collect(),
             peers: peers.collect(),
+            rules: raw.rules.clone(),
             global,
             trust_loopback: false,
         }

@@ -92,6 +92,9 @@ pub fn effective_text(loaded: &Loaded) -> String {
         let prefix = format!("peers.{id}.");
         table(&mut out, loaded, &header, &prefix, entry.values());
     }
+    for rule in &settings.rules {
+        out.push_str(&format!("\n{}", rule.to_toml()));
+    }
     out
 }
 

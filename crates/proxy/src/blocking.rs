@@ -78,6 +78,15 @@ impl From<LoginFault> for ClientError {
 /// Rows of an answer as texts, empty for NULL; or the message of the server's error.
 pub type Answer = Result<Vec<Vec<String>>, String>;
 
+/// Rows of an answer with their columns; `None` is NULL.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Table {
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// Values in the order of the columns.
+    pub rows: Vec<Vec<Option<String>>>,
+}
+
 /// Logged-in client. After an error the connection is of no use.
 #[derive(Debug)]
 pub struct Client<S> {
@@ -147,11 +156,22 @@ impl<S: Read + Write> Client<S> {
     /// # Errors
     /// The stream fails, or the answer is none of PostgreSQL's or too long. An error of the server is an [`Answer`].
     pub fn ask(&mut self, sql: &str) -> Result<Answer, ClientError> {
+        let texts =
+            |row: Vec<Option<String>>| row.into_iter().map(Option::unwrap_or_default).collect();
+        let table = self.ask_table(sql)?;
+        Ok(table.map(|table| table.rows.into_iter().map(texts).collect()))
+    }
+
+    /// Sends a query and returns the answer with its columns, or the message of the server's error.
+    ///
+    /// # Errors
+    /// Same as [`Client::ask`].
+    pub fn ask_table(&mut self, sql: &str) -> Result<Result<Table, String>, ClientError> {
         let mut out = Vec::new();
         encode::query(&mut out, sql.as_bytes()).map_err(|_| ClientError::Strange)?;
         self.stream.write_all(&out)?;
         self.room = self.answer_max;
-        let mut answer: Answer = Ok(Vec::new());
+        let mut answer = Ok(Table::default());
         loop {
             let found = frame(&self.input, Side::Backend).map_err(|_| ClientError::Strange)?;
             let Some(found) = found else {
@@ -161,8 +181,14 @@ impl<S: Read + Write> Client<S> {
             match found.header.tag {
                 tag::DATA_ROW => {
                     let row = row(found.body).ok_or(ClientError::Strange)?;
-                    if let Ok(rows) = &mut answer {
-                        rows.push(row);
+                    if let Ok(table) = &mut answer {
+                        table.rows.push(row);
+                    }
+                }
+                tag::ROW_DESCRIPTION => {
+                    let columns = columns(found.body).ok_or(ClientError::Strange)?;
+                    if let Ok(table) = &mut answer {
+                        table.columns = columns;
                     }
                 }
                 tag::ERROR_RESPONSE => answer = Err(message(found.body)),
@@ -228,11 +254,24 @@ fn plan(login: &Login<'_>) -> Result<LoginPlan, ClientError> {
     })
 }
 
-fn row(body: &[u8]) -> Option<Vec<String>> {
+fn row(body: &[u8]) -> Option<Vec<Option<String>>> {
     let columns = DataRow::parse(body).ok()?;
-    let text =
-        |value: Option<&[u8]>| String::from_utf8_lossy(value.unwrap_or_default()).into_owned();
-    Some(columns.map(text).collect())
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    Some(columns.map(|value| value.map(text)).collect())
+}
+
+/// Names in the body of a RowDescription.
+fn columns(body: &[u8]) -> Option<Vec<String>> {
+    /// Bytes of a column behind its name: table, number there, type, length, modifier, format.
+    const REST: usize = 4 + 2 + 4 + 2 + 4 + 2;
+    let (count, mut rest) = body.split_first_chunk::<2>()?;
+    let mut names = Vec::new();
+    for _ in 0..u16::from_be_bytes(*count) {
+        let end = rest.iter().position(|byte| *byte == 0)?;
+        names.push(String::from_utf8_lossy(rest.get(..end)?).into_owned());
+        rest = rest.get(end + 1 + REST..)?;
+    }
+    Some(names)
 }
 
 /// Message of an ErrorResponse.

@@ -3,7 +3,7 @@
 
 use weir_stats::Snapshot;
 
-pub use crate::orders::{Order, Receipt, Refusal};
+pub use crate::orders::{Order, Receipt, Refusal, RuleOrder};
 
 /// Names of the virtual database that leads to the console.
 pub const DATABASES: [&str; 2] = ["pgbouncer", "weir"];
@@ -82,7 +82,10 @@ pub enum Step {
     /// Find out where a text would run, then ask [`Conversation::explained`] what to send.
     Explain(RouteQuestion),
     /// Collect a snapshot of all workers, then ask [`Conversation::gathered`] what to send.
-    Gather,
+    Gather {
+        /// True if the snapshot needs digests, which cost some megabytes.
+        digests: bool,
+    },
     /// Carry out an order. When it has succeeded or failed, ask [`Conversation::performed`] what to send.
     Perform(Order),
     /// Send these bytes.

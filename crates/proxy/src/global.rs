@@ -16,7 +16,7 @@ use weir_auth::secret::Secret;
 use weir_auth::stored::StoredSecret;
 use weir_auth::throttle::{Rules, Source};
 use weir_auth::userlist::UserList;
-use weir_config::{AuthLookup, PoolSettings, Settings};
+use weir_config::{AuthLookup, PoolSettings, QueryRule, Settings};
 use weir_pool::{Moment, Quota, Shared};
 use weir_stats::{Halts, LimitRow, Snapshot};
 
@@ -25,7 +25,7 @@ use crate::console::{Command, Console};
 use crate::hints;
 use crate::hosts::{HostId, Hosts};
 use crate::mailbox::Mailbox;
-use crate::orders;
+use crate::orders::{self, Refusal, RuleOrder};
 use crate::resolve::Resolver;
 use crate::settled::Settled;
 use crate::watching::Watching;
@@ -36,6 +36,7 @@ mod database;
 mod group;
 mod hint;
 mod host_rows;
+mod live_rules;
 mod parts;
 mod purpose;
 mod shown;
@@ -168,6 +169,18 @@ impl Global {
     /// Returns the configuration in force.
     pub(crate) fn settled(&self) -> Arc<Settled> {
         Arc::clone(&self.settled.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the query rules in force, in the order in which they are asked.
+    pub(crate) fn query_rules(&self) -> Vec<QueryRule> {
+        let settled = self.settled();
+        lock(&self.halting.rules).effective(&settled.settings.rules)
+    }
+
+    /// Changes the query rules at this Unix time in seconds.
+    pub(crate) fn order_rule(&self, order: RuleOrder, unix: i64) -> Result<(), Refusal> {
+        let settled = self.settled();
+        lock(&self.halting.rules).apply(order, &settled.settings.rules, unix)
     }
 
     /// Puts another configuration in force. Limits change at once, pools when the workers learn of it.

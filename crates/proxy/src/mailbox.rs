@@ -129,8 +129,12 @@ pub(crate) enum Message {
     },
     /// Answer to `Task`; `found` is true if there was something to do.
     Tasked { question: u64, found: bool },
-    /// Describe yourself to this worker, for this question.
-    Describe { to: usize, question: u64 },
+    /// Describe yourself to this worker, for this question, with or without digests.
+    Describe {
+        to: usize,
+        question: u64,
+        digests: bool,
+    },
     /// Answer to `Describe`.
     Description {
         question: u64,

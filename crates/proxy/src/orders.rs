@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use weir_config::FALLBACK;
+use weir_config::{FALLBACK, QueryRule};
 use weir_stats::{Halts, PausedWrites};
 use weir_watch::Snapshot;
 use weir_wire::sqlstate::SqlState;
@@ -42,6 +42,10 @@ pub enum Order {
     Reconnect(Option<String>),
     /// Read the configuration again.
     Reload,
+    /// Forget the figures of all statements.
+    ResetDigests,
+    /// Change the query rules.
+    Rule(RuleOrder),
     /// Take a `Pause`, `Kill` or `Suspend` back.
     Resume(Option<String>),
     /// Change an option until the next reload.
@@ -55,6 +59,22 @@ pub enum Order {
     Suspend,
     /// Wait until no server is left that a `Reconnect` or a reload wants closed.
     WaitClose(Option<String>),
+}
+
+/// Change of the query rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RuleOrder {
+    /// Add a rule in front of the others, for this many seconds if given.
+    Add {
+        /// The rule.
+        rule: Box<QueryRule>,
+        /// Time after which the rule ends.
+        seconds: Option<i64>,
+    },
+    /// Remove a rule until the process ends, also if the configuration has it.
+    Drop(String),
+    /// Let a rule only count (true), or put it in force (false).
+    Dry(String, bool),
 }
 
 /// Reason for which an order is refused; `Display` is PgBouncer's text where it has one.
@@ -76,6 +96,18 @@ pub enum Refusal {
     /// The question names no database, and not exactly one has several hosts.
     #[error("name a database that has replicas: FOR database[/user]")]
     DatabaseNeeded,
+    /// No query rule has this name.
+    #[error("no such rule: {0}")]
+    NoRule(String),
+    /// A query rule of this name exists.
+    #[error("there is a rule {0} already; drop it first: RULE DROP {0}")]
+    RuleExists(String),
+    /// The new rule would end at once.
+    #[error("rule {0} expires in the past")]
+    RuleExpired(String),
+    /// The console has added as many rules as it may.
+    #[error("the console has added {0} rules; drop some, or put them into the file")]
+    TooManyRules(usize),
     /// There is no such database.
     #[error("no such database: {0}")]
     NoDatabase(String),
@@ -127,7 +159,11 @@ impl Refusal {
     pub fn code(&self) -> SqlState {
         match self {
             Self::Cancelled => SqlState::QUERY_CANCELED,
+            Self::NoRule(_) => SqlState::UNDEFINED_OBJECT,
             Self::ReloadFailed => SqlState::CONFIG_FILE_ERROR,
+            Self::RuleExists(_) => SqlState::DUPLICATE_OBJECT,
+            Self::RuleExpired(_) => SqlState::INVALID_PARAMETER_VALUE,
+            Self::TooManyRules(_) => SqlState::CONFIGURATION_LIMIT_EXCEEDED,
             _ => SqlState::PROTOCOL_VIOLATION,
         }
     }
@@ -173,6 +209,10 @@ pub(crate) enum Task {
     KillClient(u64),
     /// Reuse no server connected until now.
     Recycle(Option<Arc<str>>),
+    /// Forget the figures of all statements.
+    ResetDigests,
+    /// Apply the query rules in force.
+    Rules,
     /// Apply the current pauses and suspension.
     Settle,
 }

@@ -22,6 +22,7 @@ mod changed;
 mod client;
 mod console;
 mod dial;
+mod digests;
 mod drain;
 mod ids;
 mod inbox;
@@ -43,6 +44,7 @@ mod relay;
 mod release;
 mod roles;
 mod routing;
+mod ruling;
 mod secure;
 mod server;
 mod sizing;
@@ -98,6 +100,10 @@ pub(crate) struct Worker<D> {
     tables: Tables,
     /// True if a pool wants its servers asked about session state without a reason (`session_state_check`).
     has_checks: bool,
+    /// True if query rules may concern a client.
+    has_rules: bool,
+    /// State of the random numbers for query rules.
+    dice: u64,
     /// True if a database that is no longer configured may still have clients.
     has_removed: bool,
     timers: Timers,
@@ -128,14 +134,17 @@ impl<D: Driver> Worker<D> {
         let now = global.clock.now();
         let workers = global.worker_count();
         let broken = Arc::clone(&global.broken);
+        let seed = global.secrets.shapes;
         let mut worker = Self {
             number,
             global,
             driver,
             inbox,
             now,
-            tables: Tables::new(number, workers, &broken),
+            tables: Tables::new(number, workers, seed, &broken),
             has_checks: false,
+            has_rules: false,
+            dice: seed,
             has_removed: false,
             listening: Listening::new(workers, &broken),
             timers: Timers::default(),
@@ -153,6 +162,8 @@ impl<D: Driver> Worker<D> {
             quiet_until: now,
         };
         worker.arm_stats();
+        let settled = worker.global.settled();
+        worker.settle_digests(&settled.settings.global);
         worker
     }
 

@@ -25,6 +25,8 @@
 //!     judge: &mut judge,
 //!     proven: &proven,
 //!     rules,
+//!     digests: None,
+//!     ruling: None,
 //! };
 //! relay::requests(&mut link, query, &mut to_server, &mut to_client)?;
 //! assert_eq!(to_server.finish(), query);
@@ -45,7 +47,9 @@ mod statements;
 
 pub use emulation::{channels, custom, own_settings, portable, settings, state};
 pub(crate) use emulation::{inserted, rarities, sequences};
+#[cfg(test)]
+pub(crate) use protocol::fixture;
 pub(crate) use protocol::repeat;
-pub use protocol::{client, expected, fault, hello, login, relay, server, splice};
+pub use protocol::{client, counted, expected, fault, hello, login, relay, ruled, server, splice};
 pub use statements::statement;
 pub(crate) use statements::{sql, unnamed};

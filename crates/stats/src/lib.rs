@@ -25,7 +25,7 @@ pub use digests::{
     Digest, DigestFigures, DigestKey, DigestName, DigestRow, DigestRows, Digests, Ended,
 };
 pub use histogram::{Histogram, Percentiles, Times};
-pub use routed::{HostCounters, RouteCounts, RouteKey, RuleRow};
+pub use routed::{HostCounters, RouteCounts, RouteKey, RuleCounts, RuleRow};
 pub use rows::{
     Blame, Buffers, ClientRow, ClientState, DatabaseHostRow, Endpoint, Halts, HostRow, LimitRow,
     MemoryRow, PausedWrites, PeerRow, PoolCounts, PoolPercentiles, PoolRow, ProcessRow, ServerRow,

@@ -53,9 +53,30 @@ impl AddAssign for RouteCounts {
     }
 }
 
+/// A query rule.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RuleRow {
+    /// Name of the rule.
+    pub name: String,
+    /// Name of the action.
+    pub action: &'static str,
+    /// `in force`, `dry run` or `expired`.
+    pub state: &'static str,
+    /// Unix time in seconds at which the rule ends.
+    pub expires: Option<i64>,
+    /// Share of the statements for which the rule is in force, in parts of a million.
+    pub sample: u32,
+    /// True if later rules may be met too.
+    pub goes_on: bool,
+    /// File and line, or `console`.
+    pub place: String,
+    /// Counts of the rule.
+    pub counts: RuleCounts,
+}
+
 /// Counts of a query rule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RuleRow {
+pub struct RuleCounts {
     /// Statements that met the rule while it was in force.
     pub hits: u64,
     /// Statements that met the rule while it only counted.
@@ -64,7 +85,7 @@ pub struct RuleRow {
     pub last_hit: i64,
 }
 
-impl AddAssign for RuleRow {
+impl AddAssign for RuleCounts {
     fn add_assign(&mut self, other: Self) {
         self.hits += other.hits;
         self.dry_hits += other.dry_hits;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::counters::Counters;
 use crate::digests::DigestRows;
 use crate::histogram::{Percentiles, Times};
-use crate::routed::{HostCounters, RouteCounts, RouteKey, RuleRow};
+use crate::routed::{HostCounters, RouteCounts, RouteKey, RuleCounts, RuleRow};
 
 /// End of a connection: address and port.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -451,7 +451,9 @@ pub struct Snapshot {
     /// Statements and their routes.
     pub routes: BTreeMap<RouteKey, RouteCounts>,
     /// Counts of query rules by name.
-    pub rules: BTreeMap<String, RuleRow>,
+    pub rule_counts: BTreeMap<String, RuleCounts>,
+    /// Query rules in the order in which they are asked. Filled in by the collector.
+    pub rules: Vec<RuleRow>,
     /// Digests, if they were asked for and statements are counted.
     pub digests: Option<Box<DigestRows>>,
     /// Hosts of databases that have several. Filled in by the collector.
@@ -524,8 +526,8 @@ impl Snapshot {
         for (route, counts) in other.routes {
             *self.routes.entry(route).or_default() += counts;
         }
-        for (name, row) in other.rules {
-            *self.rules.entry(name).or_default() += row;
+        for (name, counts) in other.rule_counts {
+            *self.rule_counts.entry(name).or_default() += counts;
         }
         if let Some(theirs) = other.digests {
             self.digests.get_or_insert_default().merge(*theirs);

@@ -15,7 +15,16 @@ use crate::workspace::cargo;
 const ARROWS: &[(&str, &[&str])] = &[
     ("weir-wire", &[]),
     ("weir-auth", &["weir-wire"]),
-    ("weir-session", &["weir-wire", "weir-auth", "weir-sql"]),
+    (
+        "weir-session",
+        &[
+            "weir-wire",
+            "weir-auth",
+            "weir-rules",
+            "weir-sql",
+            "weir-stats",
+        ],
+    ),
     ("weir-sql", &[]),
     ("weir-pool", &[]),
     ("weir-access", &["weir-wire"]),
@@ -26,7 +35,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("weir-tls", &[]),
     ("weir-directory", &["weir-auth", "weir-access"]),
     ("weir-command", &[]),
-    ("weir-config", &["weir-access"]),
+    ("weir-config", &["weir-access", "weir-rules", "weir-sql"]),
+    ("weir-rules", &["weir-sql"]),
     (
         "weir-proxy",
         &[
@@ -36,6 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "weir-sql",
             "weir-pool",
             "weir-route",
+            "weir-rules",
             "weir-watch",
             "weir-access",
             "weir-stats",
@@ -49,6 +60,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         "weir-admin",
         &[
             "weir-wire",
+            "weir-rules",
+            "weir-sql",
             "weir-stats",
             "weir-config",
             "weir-advisor",

@@ -347,7 +347,7 @@ impl Engine {
         match self.client.handle(tag, body) {
             Step::Close(bytes) | Step::Reply(bytes) => bytes,
             Step::Explain(question) => self.client.explained(explained(&question)),
-            Step::Gather => self.client.gathered(&snapshot()),
+            Step::Gather { .. } => self.client.gathered(&snapshot()),
             Step::Perform(order) => {
                 self.orders.push(order);
                 self.client.performed(self.outcome.clone())
@@ -454,6 +454,7 @@ fn show_help_lists_what_works() {
             	SHOW CLIENTS
             	SHOW CONFIG
             	SHOW DATABASES
+            	SHOW DIGESTS [FOR DATABASE[/USER]] [ORDER BY COLUMN] [LIMIT ROWS]
             	SHOW DNS_HOSTS
             	SHOW DNS_ZONES
             	SHOW ERRORS
@@ -469,6 +470,7 @@ fn show_help_lists_what_works() {
             	SHOW POOLS
             	SHOW POOL_SIZE
             	SHOW ROUTES
+            	SHOW RULES
             	SHOW SERVERS
             	SHOW SOCKETS
             	SHOW STATE
@@ -480,6 +482,8 @@ fn show_help_lists_what_works() {
             	SHOW USERS
             	SHOW VERSION
             	EXPLAIN ROUTE [FOR DATABASE[/USER]] STATEMENT
+            	RESET DIGESTS
+            	RULE ADD $$...$$ [FOR TIME] | DROP NAME | DRY NAME | LIVE NAME
             	PAUSE [DATABASE]
             	PAUSE WRITES DATABASE
             	RESUME [DATABASE]

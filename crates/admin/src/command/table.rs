@@ -5,7 +5,7 @@ use weir_proxy::console::{Order, Role, Shutdown};
 use super::{Action, Entry, Takes};
 use crate::show::{
     CONFIG, STATE, Show, VERSION, connections, databases, dns, faults, hosts, limits, lists,
-    memory, peers, pins, pools, routes, sizing, stats, tls, users,
+    memory, peers, pins, pools, routes, rules, sizing, stats, tls, users,
 };
 
 /// Name of the command that pauses writes. `PAUSE writes` alone pauses a database with this name.
@@ -13,6 +13,12 @@ pub(crate) const PAUSE_WRITES: &str = "PAUSE WRITES";
 
 /// Words in front of a statement, which is not split into words.
 pub(crate) const EXPLAIN_ROUTE: &str = "EXPLAIN ROUTE";
+
+/// Word in front of orders about query rules.
+pub(crate) const RULE: &str = "RULE";
+
+/// Words in front of arguments that are not split into words.
+pub(crate) const SHOW_DIGESTS: &str = "SHOW DIGESTS";
 
 /// All commands.
 pub(crate) static COMMANDS: &[Entry] = &[
@@ -41,6 +47,12 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "SHOW DATABASES",
         &databases::DATABASES,
         "Databases with host and port, limits, and current use.",
+    ),
+    entry(
+        SHOW_DIGESTS,
+        Role::Stats,
+        Action::Digests,
+        "Statements that differ in literals only, with their figures, those that take the most time first; `server_us_error` is what may be missing. Without LIMIT 100 rows, with LIMIT 0 all.",
     ),
     show(
         "SHOW DNS_HOSTS",
@@ -118,6 +130,11 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "Statements on databases with `replicas`, the most frequent first: where they ran, why, and how often. Literals are shown as `?`.",
     ),
     show(
+        "SHOW RULES",
+        &rules::RULES,
+        "Query rules in the order of the file: what they do, whether they are in force, how many statements have met them, and when the last did.",
+    ),
+    show(
         "SHOW SERVERS",
         &connections::SERVERS,
         "One row per server connection.",
@@ -168,6 +185,17 @@ pub(crate) static COMMANDS: &[Entry] = &[
         Role::Stats,
         Action::Explain,
         "Tells where a statement would run now and why, with a line about each host. Without FOR, the only database with `replicas` is meant.",
+    ),
+    perform(
+        "RESET DIGESTS",
+        Takes::Nothing(|| Order::ResetDigests),
+        "Forgets the figures of all statements.",
+    ),
+    entry(
+        RULE,
+        Role::Admin,
+        Action::Rule,
+        "Changes the query rules until the process ends: adds one in front of the others, with the keys of `[[rules]]` between `$$`; drops one; lets one only count, or puts it in force. Reloads keep the changes.",
     ),
     perform(
         "PAUSE",

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_stats::{PoolRow, SizingRow, Snapshot};
+use weir_stats::{DigestFigures, PoolRow, SizingRow, Snapshot};
+
+use crate::digests::{Digest, Known};
 
 /// Maximum of pools with rows of their own. Clients choose these names, and a monitoring system keeps every name it
 /// has ever seen; further pools share one row.
@@ -26,12 +28,26 @@ pub(super) struct Figures {
     pub(super) pools: BTreeMap<Name, PoolRow>,
     /// Pins by database and reason.
     pub(super) pins: BTreeMap<(String, &'static str), u64>,
+    /// Statements with rows of their own (`digest_metrics`).
+    pub(super) digests: Vec<Digest>,
+    /// Figures of all other statements; none without such rows.
+    pub(super) other_digests: Option<DigestFigures>,
     /// Rest of the snapshot, without its pools and databases.
     pub(super) rest: Snapshot,
 }
 
 impl Figures {
-    pub(super) fn new(mut snapshot: Snapshot, version: &str, named: &mut Named) -> Self {
+    pub(super) fn new(
+        mut snapshot: Snapshot,
+        version: &str,
+        named: &mut Named,
+        known: &Known,
+    ) -> Self {
+        let digests = snapshot.digests.take().map(|digests| {
+            let max = usize::try_from(digests.on_page).unwrap_or(usize::MAX);
+            known.top(&digests, max)
+        });
+        let (digests, other_digests) = digests.unzip();
         let all = std::mem::take(&mut snapshot.pools);
         named.retain(|name| all.contains_key(name));
         for name in all.keys() {
@@ -68,6 +84,8 @@ impl Figures {
         snapshot.sizings.retain(is_named);
         Self {
             version: version.to_owned(),
+            digests: digests.unwrap_or_default(),
+            other_digests,
             pools,
             pins,
             rest: snapshot,

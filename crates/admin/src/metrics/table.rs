@@ -1,5 +1,6 @@
 //! The table of metrics.
 
+mod digests;
 mod hosts;
 
 use std::fmt;
@@ -67,7 +68,7 @@ const fn counter(
 
 /// Returns all metrics, in the order of the page.
 pub(super) fn metrics() -> impl Iterator<Item = &'static Metric> {
-    METRICS.iter().chain(hosts::HOSTS)
+    METRICS.iter().chain(hosts::HOSTS).chain(digests::DIGESTS)
 }
 
 static METRICS: &[Metric] = &[

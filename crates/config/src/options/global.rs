@@ -230,6 +230,12 @@ section! {
         min_time_between_holds: Duration = Opt::new(Kind::Duration(Unit::Seconds), "60", 0, 86_400);
         /// Keeps clients in transaction pooling that lose their server in a transaction block: the request fails with 40001, and the session goes on.
         keep_client: bool = flag("0");
+        /// Counts statements that differ in literals only (`SHOW DIGESTS`).
+        digests: bool = flag("1");
+        /// Number of such statements that each worker counts apart, each in about 2 KiB; the least expensive ones are counted together.
+        digest_max: u32 = ranged("2000", 10, 100_000);
+        /// Number of such statements on the metrics page, those that take the most time; 0 = none.
+        digest_metrics: u32 = ranged("0", 0, 1000);
         /// User of the connection that watches each host; empty uses the forced user of the database, else its `auth_user`.
         watch_user: String = text("").longest(127);
         /// Password of `watch_user`; without it the one in `auth_file` is used.

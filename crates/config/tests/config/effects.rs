@@ -124,6 +124,10 @@ crates/proxy/src/worker/tests/lifecycle.rs
     a_refused_connection_is_told_and_tried_again_later: server_login_retry
 crates/proxy/src/worker/tests/restart.rs
     clients_of_a_host_that_stays_away_are_told_after_failover_hold: failover_hold min_time_between_holds
+crates/proxy/src/worker/tests/digests.rs
+    digests_are_counted_unless_they_are_off: digests
+    digest_max_bounds_the_statements_that_are_counted_apart: digest_max
+    digest_metrics_puts_statements_on_the_metrics_page: digest_metrics
 crates/proxy/src/worker/tests/outliving.rs
     a_request_that_is_lost_in_a_block_fails_and_its_client_goes_on: keep_client
 crates/proxy/src/worker/tests/options.rs

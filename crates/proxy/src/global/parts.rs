@@ -12,6 +12,7 @@ use weir_auth::throttle::{Rules, Throttle};
 use weir_pool::Quota;
 use weir_stats::{Halts, Snapshot};
 
+use super::live_rules::LiveRules;
 use super::{GREETERS_MAX, KEYS_MAX, Quotas, random};
 use crate::mailbox::Mailbox;
 use crate::neighbour::Neighbour;
@@ -129,6 +130,8 @@ pub(crate) struct Secrets {
     pub(super) keys: Mutex<LruCache<[u8; 32], ScramKeys>>,
     /// Key of that hash.
     pub(super) keys_name: [u8; 32],
+    /// Seed of the shapes of statements.
+    pub(crate) shapes: u64,
 }
 
 impl Secrets {
@@ -139,6 +142,7 @@ impl Secrets {
             accounts: Mutex::new(accounts),
             keys: Mutex::new(LruCache::new(keys_max)),
             keys_name: random()?,
+            shapes: u64::from_ne_bytes(random()?),
         })
     }
 }
@@ -154,6 +158,8 @@ pub(crate) struct Halting {
     pub(crate) has_paused_writes: AtomicBool,
     /// Copy of `halts.suspended` that is cheap to read.
     pub(crate) is_suspended: AtomicBool,
+    /// Changes of query rules.
+    pub(crate) rules: Mutex<LiveRules>,
 }
 
 /// Other processes during an upgrade: the one that hands clients over, and the one that takes them.

@@ -26,6 +26,8 @@ impl<D: Driver> Worker<D> {
         self.has_removed = false;
         self.driver
             .set_options(TcpOptions::new(&settled.settings.global));
+        self.settle_digests(&settled.settings.global);
+        self.settle_rules();
         let ids: Vec<_> = self.tables.groups.iter().map(|(id, _)| id).collect();
         for id in ids {
             let Some(group) = self.tables.groups.must_get_mut(id) else {

@@ -12,6 +12,7 @@ use weir_wire::frontend::tag;
 
 use super::client::Leaving;
 use super::ids::ClientId;
+use super::ruling::rule_rows;
 use super::slots::Phase;
 use super::{Missing, Worker};
 use crate::console::{Role, Step};
@@ -121,7 +122,7 @@ impl<D: Driver> Worker<D> {
                 let bytes = conversation.explained(answer);
                 self.send_to_client(id, &bytes);
             }
-            Step::Gather => self.gather(Purpose::Client(id)),
+            Step::Gather { digests } => self.gather(Purpose::Client(id), digests),
             Step::Perform(order) => self.perform(id, order),
             Step::Reply(bytes) => self.send_to_client(id, &bytes),
             Step::Stop(how, bytes) => {
@@ -134,13 +135,18 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Asks all workers for their part of a snapshot.
-    pub(super) fn gather(&mut self, purpose: Purpose) {
+    pub(super) fn gather(&mut self, purpose: Purpose, digests: bool) {
         let question = self.questions.number();
-        let snapshot = self.describe();
+        let snapshot = self.describe(digests);
         let mut missing = 0;
         for worker in (0..self.global.worker_count()).filter(|worker| *worker != self.number) {
             let to = self.number;
-            let asked = self.post(worker, Message::Describe { to, question });
+            let message = Message::Describe {
+                to,
+                question,
+                digests,
+            };
+            let asked = self.post(worker, message);
             missing += usize::from(asked.is_ok());
         }
         let gathering = Gathering {
@@ -171,6 +177,9 @@ impl<D: Driver> Worker<D> {
         let mut gathering = gathering.remove();
         gathering.snapshot.limits = self.global.limits();
         gathering.snapshot.halts = self.global.halts();
+        gathering.snapshot.unix = i64::try_from(self.unix(self.now)).unwrap_or(i64::MAX);
+        let rules = self.global.query_rules();
+        gathering.snapshot.rules = rule_rows(&rules, &gathering.snapshot);
         gathering.snapshot.sizings = self.global.sizings(self.now);
         gathering.snapshot.hosts = self.global.resolver.rows(self.now);
         let snapshot = &mut gathering.snapshot;

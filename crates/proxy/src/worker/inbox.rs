@@ -54,8 +54,12 @@ impl<D: Driver> Worker<D> {
             Message::Shutdown(how) => self.shut_down(how),
             Message::Task { task, to } => self.tasked(&task, to),
             Message::Tasked { question, found } => self.task_done(question, found),
-            Message::Describe { to, question } => {
-                let snapshot = Box::new(self.describe());
+            Message::Describe {
+                to,
+                question,
+                digests,
+            } => {
+                let snapshot = Box::new(self.describe(digests));
                 // A console waits for it.
                 self.mail(to, Message::Description { question, snapshot });
             }

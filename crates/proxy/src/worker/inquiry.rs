@@ -155,6 +155,8 @@ impl<D: Driver> Worker<D> {
             judge: &mut group.judge,
             proven: &group.global.proven,
             rules: group.rules,
+            digests: None,
+            ruling: None,
         };
         let taken = relay::requests(&mut link, &inquiry.request, &mut out, &mut untold);
         let bytes = out.finish();

@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use slotmap::SecondaryMap;
 use slotmap::secondary::Entry;
 use weir_pool::Moment;
-use weir_session::relay::StatementCounts;
+use weir_session::relay::{Replied, StatementCounts};
 use weir_stats::{Blame, Counters, PoolRow, Snapshot, Times, WorkerRow};
 use weir_wire::backend::ErrorFields;
 use weir_wire::frame::HEADER_LEN;
@@ -19,7 +19,7 @@ use weir_wire::sqlstate::SqlState;
 use super::Worker;
 use super::ids::{ClientId, LaneId, ServerId};
 use super::slots::{Client, Group, Server, Stage};
-use super::tables::Tables;
+use super::tables::{Link, Tables};
 use crate::driver::Driver;
 
 /// Errors by source and SQLSTATE.
@@ -160,6 +160,11 @@ impl<D: Driver> Worker<D> {
     /// there are.
     pub(super) fn measure(&self) -> Snapshot {
         let mut snapshot = self.describe_pools();
+        let on_page = self.global.settled().settings.global.digest_metrics;
+        snapshot.digests = self.digests(on_page > 0);
+        if let Some(digests) = &mut snapshot.digests {
+            digests.on_page = on_page;
+        }
         if self.number == 0 {
             self.global.show_retired_rows(&mut snapshot);
         }
@@ -196,6 +201,41 @@ impl<D: Driver> Worker<D> {
         for code in all {
             self.count_error(Blame::Server, code);
         }
+    }
+}
+
+impl Link<'_> {
+    /// Counts bytes to the client, and what these replies have ended.
+    pub(super) fn count(&mut self, now: Moment, bytes: usize, replied: Option<&Replied>) {
+        let (client, group) = (&mut *self.client, &mut *self.group);
+        group.counters.bytes_sent += bytes as u64;
+        let Some(replied) = replied else { return };
+        let times = &mut group.timing.get_or_insert_default().all;
+        let counters = &mut group.counters;
+        if replied.queries > 0 {
+            client.replied_at = now;
+            counters.queries += u64::from(replied.queries);
+            let took = micros(now.since(self.server.request_at));
+            counters.query_us += took;
+            times.query.record_many(took, u64::from(replied.queries));
+        }
+        if replied.transactions > 0 {
+            counters.transactions += u64::from(replied.transactions);
+            let took = micros(now.since(client.transaction_at));
+            counters.transaction_us += took;
+            times
+                .transaction
+                .record_many(took, u64::from(replied.transactions));
+            if group.finds_size
+                && client.session.pin().is_none()
+                && let Some(lane) = self.lanes.must_get_mut(client.lane)
+                && let Some(counted) = &mut lane.counted
+            {
+                counted.record(client.class, now.since(client.transaction_at));
+            }
+            client.transaction_at = now;
+        }
+        counters.errors += u64::from(replied.errors);
     }
 }
 

@@ -17,7 +17,7 @@ use super::timers::Timer;
 use crate::console::Command;
 use crate::driver::Driver;
 use crate::mailbox::Message;
-use crate::orders::{NOT_LOOKED, Order, Receipt, Refusal, Task, scope};
+use crate::orders::{NOT_LOOKED, Order, Receipt, Refusal, RuleOrder, Task, scope};
 
 /// Interval at which a waiting order is checked. The timer runs only while an order waits; PgBouncer checks three times
 /// a second.
@@ -58,7 +58,9 @@ impl<D: Driver> Worker<D> {
     /// Carries out an order of a console client.
     pub(super) fn perform(&mut self, client: ClientId, order: Order) {
         match (&order, self.tables.clients.get(client)) {
-            (Order::Primary { .. }, Some(client)) => tracing::info!("{client} {}", issued(&order)),
+            (Order::Primary { .. } | Order::Rule(_), Some(client)) => {
+                tracing::info!("{client} {}", issued(&order))
+            }
             _ => tracing::info!("{}", issued(&order)),
         }
         let question = self.questions.number();
@@ -110,6 +112,16 @@ impl<D: Driver> Worker<D> {
                 Ok(Some(self.task_all(question, &task, Found::Somebody)))
             }
             Order::Reload => self.command(Command::Reload(self.receipt(question))),
+            Order::ResetDigests => Ok(Some(self.task_all(
+                question,
+                &Task::ResetDigests,
+                Found::Somebody,
+            ))),
+            Order::Rule(order) => {
+                let unix = i64::try_from(self.unix(self.now)).unwrap_or(i64::MAX);
+                global.order_rule(order, unix)?;
+                Ok(Some(self.task_all(question, &Task::Rules, Found::Somebody)))
+            }
             Order::Resume(name) => {
                 global.resume(name.as_deref())?;
                 self.tell_all(&Task::Settle);
@@ -312,6 +324,8 @@ impl<D: Driver> Worker<D> {
                 self.fail_client(id, &Fault::AdminShutdown);
             }
             Task::Recycle(name) => self.recycle(name.as_deref()),
+            Task::ResetDigests => self.tables.reset_digests(),
+            Task::Rules => self.settle_rules(),
             Task::Settle => {
                 for id in self.tables.lanes_of(None) {
                     self.settle_pause(id);
@@ -465,6 +479,20 @@ fn issued(order: &Order) -> String {
         Order::PauseWrites(name) => ("PAUSE WRITES", Some(name)),
         Order::Reconnect(name) => ("RECONNECT", name.as_ref()),
         Order::Reload => ("RELOAD", None),
+        Order::ResetDigests => ("RESET DIGESTS", None),
+        Order::Rule(RuleOrder::Add { rule, seconds }) => {
+            let time = seconds.map_or_else(String::new, |seconds| format!(" for {seconds} s"));
+            return format!(
+                "RULE ADD {} ({}){time} command issued",
+                rule.rule.name,
+                rule.summary()
+            );
+        }
+        Order::Rule(RuleOrder::Drop(name)) => return format!("RULE DROP {name} command issued"),
+        Order::Rule(RuleOrder::Dry(name, is_dry)) => {
+            let word = if *is_dry { "DRY" } else { "LIVE" };
+            return format!("RULE {word} {name} command issued");
+        }
         Order::Resume(name) => ("RESUME", name.as_ref()),
         // Values may be secrets.
         Order::Set { key, .. } => return format!("SET {key} command issued"),

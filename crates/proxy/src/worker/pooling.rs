@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use weir_config::{PoolMode, PoolSettings, Settings, StateCheck};
 use weir_pool::{Action, HoldNews, Moment, Scope, Shard, Transfer, WaitError};
+use weir_session::counted::DigestGroup;
 use weir_session::fault::Fault;
 use weir_session::relay::Rules;
 use weir_wire::encode::{ErrorReport, Severity};
@@ -15,6 +16,7 @@ use weir_wire::sqlstate::SqlState;
 use super::ids::{ClientId, GroupId, LaneId, ServerId, Waiter};
 use super::looking;
 use super::routing::Routing;
+use super::ruling::query_rules;
 use super::slots::{Departure, Group, Lane, Lanes, Server, Stage};
 use super::state;
 use super::tables::Tables;
@@ -68,6 +70,8 @@ impl<D: Driver> Worker<D> {
             lanes: Lanes::default(),
             rules,
             judge: state::judge(&settings),
+            digests: DigestGroup::new(&global.key.database, &global.key.user),
+            query_rules: query_rules(&self.global, global, None),
             routing: Routing::new(global, &self.global, self.global.next_id()),
             checks: state::checks(&settings),
             looks: looking::interval(every, rules.state, global.key.purpose),
@@ -88,6 +92,7 @@ impl<D: Driver> Worker<D> {
             is_removed: false,
         };
         self.has_checks |= group.checks != StateCheck::Off;
+        self.has_rules |= group.query_rules.is_some();
         global.workers.fetch_add(1, Ordering::Relaxed);
         let id = self.tables.groups.insert(group);
         self.tables.group_index.insert(global.key.clone(), id);

@@ -3,9 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use weir_pool::{Checkout, Moment};
+use weir_session::counted::Digesting;
 use weir_session::fault::Fault;
 use weir_session::relay::{self, Batch, Lobby, Next, Replied};
 use weir_session::splice::Splice;
+use weir_stats::Blame;
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode::EncodeError;
 
@@ -14,6 +16,7 @@ use super::client::{AHEAD_MAX, Leaving};
 use super::ids::{ClientId, ServerId, Waiter};
 use super::keeping::Kept;
 use super::measure::micros;
+use super::ruling::ruling;
 use super::slots::{Client, Phase, Server, Stage};
 use super::tables::{Link, Tables};
 use super::{Worker, trim};
@@ -27,6 +30,7 @@ impl<D: Driver> Worker<D> {
     /// Handles input of a logged-in client. Returns the number of bytes handled.
     #[inline]
     pub(super) fn ready_input(&mut self, id: ClientId, input: &[u8]) -> usize {
+        let luck = self.luck();
         let Some(client) = self.tables.clients.must_get_mut(id) else {
             return input.len();
         };
@@ -51,12 +55,21 @@ impl<D: Driver> Worker<D> {
         ) else {
             return input.len();
         };
+        if let Some(rules) = &group.query_rules {
+            client.fit_rules(rules);
+        }
         self.answers.clear();
         let mut lobby = Lobby {
             client: &mut client.session,
             registry: &mut self.tables.registry,
             proven: &group.global.proven,
             rules: group.rules,
+            ruling: ruling(
+                &mut group.query_rules,
+                &client.rules,
+                &self.tables.shaper,
+                luck,
+            ),
             has_server: lane.shard.has_idle(),
         };
         let seen = match relay::idle(&mut lobby, input, &mut self.answers) {
@@ -70,6 +83,9 @@ impl<D: Driver> Worker<D> {
             }
         };
         self.send_answers(id);
+        for code in &seen.rejected {
+            self.count_error(Blame::Pooler, Some(*code));
+        }
         match seen.next {
             Next::More => seen.consumed,
             Next::Terminate => {
@@ -305,11 +321,15 @@ impl<D: Driver> Worker<D> {
         input: &[u8],
         fresh: bool,
     ) -> usize {
+        self.tick_server(server_id);
+        let luck = self.luck();
         let Some(Link {
             client,
             server,
             group,
             registry,
+            shaper,
+            digests,
             ..
         }) = self.tables.link(id, server_id)
         else {
@@ -318,6 +338,9 @@ impl<D: Driver> Worker<D> {
         group.keep_judge_fresh();
         let offered = client.offer(server, (&mut group.judge, group.repeats), input, fresh);
         let input = offered.input;
+        if let Some(rules) = &group.query_rules {
+            client.fit_rules(rules);
+        }
         let mut buffer = std::mem::take(&mut self.to_server);
         self.answers.clear();
         let mut out = Splice::new(input, &mut buffer);
@@ -339,6 +362,12 @@ impl<D: Driver> Worker<D> {
             judge: &mut group.judge,
             proven: &group.global.proven,
             rules: group.rules,
+            digests: digests.map(|table| Digesting {
+                table,
+                shaper,
+                group: &group.digests,
+            }),
+            ruling: ruling(&mut group.query_rules, &client.rules, shaper, luck),
         };
         if let Err(error) = begun {
             self.to_server = buffer;
@@ -384,6 +413,7 @@ impl<D: Driver> Worker<D> {
         id: ClientId,
         input: &[u8],
     ) -> usize {
+        self.tick_server(server_id);
         let Some(mut link) = self.tables.link(id, server_id) else {
             return input.len();
         };
@@ -636,41 +666,6 @@ impl Client {
     }
 }
 
-impl Link<'_> {
-    /// Counts bytes to the client, and what these replies have ended.
-    fn count(&mut self, now: Moment, bytes: usize, replied: Option<&Replied>) {
-        let (client, group) = (&mut *self.client, &mut *self.group);
-        group.counters.bytes_sent += bytes as u64;
-        let Some(replied) = replied else { return };
-        let times = &mut group.timing.get_or_insert_default().all;
-        let counters = &mut group.counters;
-        if replied.queries > 0 {
-            client.replied_at = now;
-            counters.queries += u64::from(replied.queries);
-            let took = micros(now.since(self.server.request_at));
-            counters.query_us += took;
-            times.query.record_many(took, u64::from(replied.queries));
-        }
-        if replied.transactions > 0 {
-            counters.transactions += u64::from(replied.transactions);
-            let took = micros(now.since(client.transaction_at));
-            counters.transaction_us += took;
-            times
-                .transaction
-                .record_many(took, u64::from(replied.transactions));
-            if group.finds_size
-                && client.session.pin().is_none()
-                && let Some(lane) = self.lanes.must_get_mut(client.lane)
-                && let Some(counted) = &mut lane.counted
-            {
-                counted.record(client.class, now.since(client.transaction_at));
-            }
-            client.transaction_at = now;
-        }
-        counters.errors += u64::from(replied.errors);
-    }
-}
-
 impl Tables {
     /// Starts a client's request that needs a server.
     #[inline]
@@ -772,6 +767,7 @@ impl Tables {
             let waited = micros(now.since(client.wait_since));
             group.counters.wait_us += waited;
             group.times().wait.record(waited);
+            server.session.begin_counting(waited);
         }
         true
     }

@@ -12,6 +12,7 @@ use weir_config::{PoolSettings, StateCheck};
 use weir_pool::{Entered, HostId, Moment, Serial, Shard, Ticket, Transfer, Want};
 use weir_route::Load;
 use weir_session::client::Client as ClientSession;
+use weir_session::counted::DigestGroup;
 use weir_session::fault::Fault;
 use weir_session::hello::{Hello, Opening};
 use weir_session::login::ServerLogin;
@@ -31,6 +32,7 @@ use super::keeping::Kept;
 use super::listening::Subscriber;
 use super::measure::Timing;
 use super::routing::{Route, Routing};
+use super::ruling::{ClientRules, GroupRules};
 use super::sizing::Counted;
 use super::state::Pinned;
 use crate::console::{Conversation, Role};
@@ -179,6 +181,8 @@ pub(super) struct Client {
     pub(super) subscriber: Option<Box<Subscriber>>,
     /// Repeats of the present request; none for nearly all.
     pub(super) repeats: Option<Box<Repeats>>,
+    /// Query rules that fit the client, once that was asked.
+    pub(super) rules: Option<Box<ClientRules>>,
     /// Host of the client's transaction, if its database has several.
     pub(super) route: Option<Box<Route>>,
     /// Time of the client's timer, if armed.
@@ -210,6 +214,7 @@ impl Client {
             pinned: None,
             subscriber: None,
             repeats: None,
+            rules: None,
             route: None,
             timer: None,
         }
@@ -505,6 +510,10 @@ pub(super) struct Group {
     pub(super) rules: Rules,
     /// Judges what statements may do to a session.
     pub(super) judge: Judge,
+    /// Whose statements are counted together.
+    pub(super) digests: DigestGroup,
+    /// Query rules; none if none concerns the group.
+    pub(super) query_rules: Option<Box<GroupRules>>,
     /// Router; none if the database has one host.
     pub(super) routing: Option<Box<Routing>>,
     /// Frequency of checks for session state that no statement shows.

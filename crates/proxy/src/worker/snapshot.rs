@@ -20,7 +20,8 @@ use crate::moved::Facts;
 mod cancels;
 
 impl<D: Driver> Worker<D> {
-    pub(super) fn describe(&self) -> Snapshot {
+    /// Describes this worker, with or without digests.
+    pub(super) fn describe(&self, digests: bool) -> Snapshot {
         let clients = self.tables.clients.iter();
         let clients = clients.filter_map(|(_, client)| {
             let state = self.client_state(client)?;
@@ -36,6 +37,7 @@ impl<D: Driver> Worker<D> {
             clients: clients.chain(askers).collect(),
             servers: servers.chain(cancels).collect(),
             memory: self.tables.memory(),
+            digests: self.digests(digests),
             ..self.describe_pools()
         };
         let routings = self.tables.groups.iter();
@@ -104,6 +106,7 @@ impl<D: Driver> Worker<D> {
             add_listener(&mut snapshot, name, row);
         }
         self.tables.show_cancels(&mut snapshot);
+        self.tables.show_rules(&mut snapshot);
         // Figures that no worker has any more are reported once.
         if self.number == 0 {
             self.global.show_retired_totals(&mut snapshot);
@@ -275,7 +278,7 @@ impl<D: Driver> Worker<D> {
             return;
         }
         let period_us = u64::try_from(global.stats_period.as_micros()).unwrap_or(u64::MAX);
-        self.gather(Gathered::Log(period_us));
+        self.gather(Gathered::Log(period_us), false);
     }
 }
 

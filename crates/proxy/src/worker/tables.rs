@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_session::statement::Registry;
+use weir_sql::Shaper;
+use weir_stats::Digests;
 
 use super::broken::Broken;
 use super::cancel::Canceller;
@@ -22,6 +24,10 @@ pub(super) struct Tables {
     pub(super) cancellers: Slots<CancellerId, Canceller>,
     /// Statements that clients of this worker have prepared.
     pub(super) registry: Registry,
+    /// Finds the shapes of statements.
+    pub(super) shaper: Shaper,
+    /// Digests; none if statements are not counted.
+    pub(super) digests: Option<Box<Digests>>,
 }
 
 /// A client, the server that it uses, and their group: resolved once, and passed down while an event is handled.
@@ -31,6 +37,8 @@ pub(super) struct Link<'t> {
     pub(super) group: &'t mut Group,
     pub(super) lanes: &'t mut Slots<LaneId, Lane>,
     pub(super) registry: &'t mut Registry,
+    pub(super) shaper: &'t Shaper,
+    pub(super) digests: Option<&'t mut Digests>,
 }
 
 impl Tables {
@@ -46,11 +54,13 @@ impl Tables {
             group,
             lanes: &mut self.lanes,
             registry: &mut self.registry,
+            shaper: &self.shaper,
+            digests: self.digests.as_deref_mut(),
         })
     }
 
-    /// Makes empty tables for one of `workers` workers. Look-ups that must not fail report to `broken`.
-    pub(super) fn new(number: usize, workers: usize, broken: &Arc<Broken>) -> Self {
+    /// Makes empty tables for one of `workers` workers, whose shapes have this seed. Look-ups that must not fail report to `broken`.
+    pub(super) fn new(number: usize, workers: usize, seed: u64, broken: &Arc<Broken>) -> Self {
         Self {
             clients: Slots::new(broken),
             servers: Slots::new(broken),
@@ -59,6 +69,8 @@ impl Tables {
             lanes: Slots::new(broken),
             cancellers: Slots::new(broken),
             registry: Registry::new(number, workers),
+            shaper: Shaper::new(seed),
+            digests: None,
         }
     }
 }

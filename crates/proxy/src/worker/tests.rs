@@ -4,6 +4,7 @@
 mod again;
 mod cancel;
 mod conversation;
+mod digests;
 mod fairness;
 mod fence;
 mod flow;
@@ -26,6 +27,7 @@ mod postgres;
 mod proxied;
 mod restart;
 mod roles;
+mod ruling;
 mod secure;
 mod silent;
 mod simulator;

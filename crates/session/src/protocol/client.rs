@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use weir_sql::{Effects, Reason, Reasons};
+use weir_sql::{Effects, Reason, Reasons, ShapeKey};
 use weir_wire::frame::Header;
 use weir_wire::frontend::tag;
 
@@ -173,6 +173,10 @@ pub struct Client {
     parses: Option<Box<Parses>>,
     /// Boxed: most clients prepare nothing.
     unnamed: Option<Box<Unnamed>>,
+    /// Shape of the last text that was prepared without a name, if statements are counted.
+    pub(crate) unnamed_shape: Option<ShapeKey>,
+    /// True if the query rules have judged the first statement of the batch that waits for a server.
+    pub(crate) is_ruled: bool,
     pub(crate) settings: Arc<Settings>,
     /// Settings that the meaning of the client's statements depends on.
     pub(crate) planned: Planned,
@@ -570,6 +574,20 @@ impl Client {
         if !is_last {
             self.parses = Some(parses);
         }
+    }
+
+    /// Forgets the unnamed statement, which a failed request has removed.
+    pub(crate) fn forget_unnamed(&mut self) {
+        if let Some(unnamed) = &mut self.unnamed {
+            unnamed.define(unnamed::NONE, &[], None);
+            unnamed.confirm();
+        }
+    }
+
+    /// Returns the body of the Parse of the unnamed statement behind the name; empty if it was not kept.
+    pub(crate) fn unnamed_body(&self) -> &[u8] {
+        let unnamed = self.unnamed.as_ref();
+        unnamed.map_or(&[], |unnamed| unnamed.current().1)
     }
 
     pub(crate) fn unnamed(&mut self) -> &mut Unnamed {

@@ -7,9 +7,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use weir_rules::Rejection;
 use weir_sql::Reasons;
 
 use crate::client::{Parsed, key};
+use crate::counted::Counted;
 use crate::inserted::Inserted;
 use crate::own_settings::WrongSetting;
 use crate::statement::{Statement, is_roomy};
@@ -88,6 +90,8 @@ pub(crate) enum Undo {
 /// Reason for which a statement is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
+    /// A query rule rejects the statement.
+    Rule(Arc<Rejection>),
     /// The statement gives a setting of Weir a wrong value.
     Setting(Box<WrongSetting>),
     /// The statement would leave session state, for these reasons.
@@ -157,6 +161,8 @@ pub struct Expected {
     pub begins: bool,
     /// Query of ours: set if nothing of the client's may run unless it succeeds.
     pub(crate) required: Option<Box<Required>>,
+    /// Digests that the request counts for.
+    pub(crate) counted: Counted,
 }
 
 /// A request of ours that must succeed before anything of the client's runs ([`crate::server::Server::require`]).
@@ -201,6 +207,7 @@ impl Expected {
             is_fresh: false,
             begins: false,
             required: None,
+            counted: Counted::default(),
         }
     }
 
@@ -222,6 +229,13 @@ impl Expected {
     #[must_use]
     pub fn with_renamed(mut self, renamed: Option<Renamed>) -> Self {
         self.renamed = renamed;
+        self
+    }
+
+    /// Sets the digests that the request counts for.
+    #[must_use]
+    pub(crate) fn with_counted(mut self, counted: Counted) -> Self {
+        self.counted = counted;
         self
     }
 
@@ -553,6 +567,13 @@ impl Queue {
         let effects = self.entries.iter().rev().filter_map(|entry| entry.unnamed);
         let mut effects = effects.filter(|effect| effect.of_server);
         effects.next().map(|effect| effect.serial)
+    }
+
+    /// Returns what the entry in front counts for, if it is the client's and counts.
+    #[inline]
+    pub(crate) fn counted_in_front(&mut self) -> Option<&mut Counted> {
+        let front = self.entries.front_mut()?;
+        (front.duty == Duty::Forward && front.counted.is_some()).then_some(&mut front.counted)
     }
 
     /// Returns the entry whose reply comes next.

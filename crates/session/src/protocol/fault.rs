@@ -4,8 +4,10 @@
 //! (Appendix A of its manual) and tell errors apart; PgBouncer sends 08P01 for everything.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use weir_auth::login::LoginError;
+use weir_rules::Rejection;
 use weir_sql::{Reason, Reasons};
 use weir_wire::encode::{ErrorReport, Severity};
 use weir_wire::options::OptionsError;
@@ -118,6 +120,8 @@ pub enum Fault {
     QueryWaitTimeout,
     /// `query_wait_timeout` of a client whose server accepts no logins for now (57P03, 53300); the server's error text.
     QueryWaitTimeoutServerDown(String),
+    /// A query rule rejects the statement.
+    Rejected(Arc<Rejection>),
     /// The client asked for replication.
     ReplicationUnsupported,
     /// The server connection was lost while it worked for this client. Nothing of its transaction was committed.
@@ -217,6 +221,9 @@ impl Fault {
             | Self::SequenceRefused
             | Self::StateRefused(_)
             | Self::StatementMode => SqlState::FEATURE_NOT_SUPPORTED,
+            Self::Rejected(rejection) => {
+                SqlState::from_bytes(rejection.code).unwrap_or(SqlState::INSUFFICIENT_PRIVILEGE)
+            }
             Self::ServerLost => SqlState::CONNECTION_FAILURE,
             Self::OutcomeUnknown => SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
             Self::TransactionLost => SqlState::T_R_SERIALIZATION_FAILURE,
@@ -268,6 +275,7 @@ impl Fault {
             Self::QueryWaitTimeout | Self::QueryWaitTimeoutServerDown(_) => {
                 "query_wait_timeout".into()
             }
+            Self::Rejected(rejection) => rejection.message.clone().into(),
             Self::ReplicationUnsupported => "replication connections are not supported; connect to PostgreSQL directly".into(),
             Self::ServerLost => "server conn crashed?".into(),
             Self::OutcomeUnknown => {
@@ -327,12 +335,21 @@ impl Fault {
         }
     }
 
+    /// Returns the HINT, if there is one.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Rejected(rejection) => Some(&*rejection.hint).filter(|hint| !hint.is_empty()),
+            _ => None,
+        }
+    }
+
     /// True if the error ends the session.
     pub fn is_fatal(&self) -> bool {
         !matches!(
             self,
             Self::BlockFailed
                 | Self::Cancelled
+                | Self::Rejected(_)
                 | Self::TransactionLost
                 | Self::SequenceRefused
                 | Self::StateRefused(_)
@@ -352,6 +369,8 @@ impl Fault {
         let detail = self.detail().map(|detail| detail.replace('\0', "?"));
         let mut report = ErrorReport::new(severity, self.code(), &text);
         report.detail = detail.as_deref();
+        let hint = self.hint().map(|hint| hint.replace('\0', "?"));
+        report.hint = hint.as_deref();
         // Cannot fail: NULs are replaced, and texts are short or were read from one message.
         let _ = report.encode(out);
     }

@@ -11,6 +11,8 @@ use weir_sql::Judge;
 use weir_wire::frame::FrameError;
 
 use crate::client::Client;
+use crate::counted::Digesting;
+use crate::ruled::Ruling;
 use crate::server::Server;
 use crate::statement::{Proven, Registry};
 
@@ -121,6 +123,10 @@ pub struct Link<'a> {
     pub proven: &'a Arc<Proven>,
     /// Rules of the pool.
     pub rules: Rules,
+    /// Digests to count the client's statements in, if they are counted.
+    pub digests: Option<Digesting<'a>>,
+    /// Query rules that may concern the client, if there are any.
+    pub ruling: Option<Ruling<'a>>,
 }
 
 /// Client error that ends the session.
@@ -184,6 +190,8 @@ mod tests {
                     sequences: SequencePolicy::Learn,
                     message_max: u32::MAX,
                 },
+                digests: None,
+                ruling: None,
             };
             let mut out = Splice::new(&message, &mut buffer);
             requests(&mut link, &message, &mut out, &mut answers).map(drop)

@@ -14,6 +14,7 @@ use weir_wire::frontend;
 use weir_wire::sqlstate::SqlState;
 
 use crate::client::{Client, Parsed};
+use crate::counted::Counting;
 use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Required, Undo, UnnamedEffect};
 use crate::rarities::{Rarities, ServerRarity};
 use crate::relay::{Before, Definitions, Guard, Net};
@@ -142,6 +143,7 @@ pub struct Server {
     pub(crate) before: Before,
     /// Maximum length in bytes of a message from the server, by the rules of the last request.
     pub(crate) message_max: u32,
+    pub(crate) counting: Counting,
 }
 
 /// Comparison of a statement's columns on the server with those that the client relies on.
@@ -224,6 +226,7 @@ impl Server {
             has_own_names: false,
             before: Before::default(),
             message_max: u32::MAX,
+            counting: Counting::default(),
         }
     }
 

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use weir_sql::{Access, Effects, Judge};
+use weir_sql::{Access, Effects, Judge, ShapeKey, Shaper};
 use weir_wire::encode;
 
 use crate::sql::{self, Deallocated};
@@ -88,6 +88,8 @@ pub struct Statement {
     effects: OnceLock<(u64, Option<Arc<Effects>>)>,
     /// Hosts on which the statement may run, with the version of the judge's knowledge; set when that is first asked.
     access: OnceLock<(u64, Arc<Access>)>,
+    /// Shape of the text, set when the statement is first counted; `None` for an empty one.
+    shape_key: OnceLock<Option<ShapeKey>>,
 }
 
 impl Statement {
@@ -131,6 +133,13 @@ impl Statement {
         }
     }
 
+    /// Returns the shape of the text; `None` if it is empty. All shapers of a process have one seed.
+    pub(crate) fn shape_key(&self, shaper: &Shaper) -> Option<ShapeKey> {
+        *self
+            .shape_key
+            .get_or_init(|| shaper.first(self.text(), true))
+    }
+
     fn new(id: u64, body: &[u8], context: Option<Arc<Context>>) -> Self {
         let text = body.split(|byte| *byte == 0).next().unwrap_or_default();
         let returns_rows = sql::may_return_rows(text);
@@ -155,6 +164,7 @@ impl Statement {
             unnamed: AtomicU32::new(0),
             effects: OnceLock::new(),
             access: OnceLock::new(),
+            shape_key: OnceLock::new(),
         }
     }
 

@@ -524,6 +524,7 @@ fn cor_30_what_is_no_message_takes_no_server() {
             registry: &mut Registry::new(0, 1),
             proven: &Arc::default(),
             rules: rules(2),
+            ruling: None,
             has_server: false,
         };
         relay::idle(&mut lobby, bytes, &mut Vec::new())

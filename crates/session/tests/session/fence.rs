@@ -97,6 +97,8 @@ impl Pair {
             judge: &mut Judge::new(Functions::default()),
             proven: &self.proven,
             rules,
+            digests: None,
+            ruling: None,
         };
         let taken = relay::requests(&mut link, &input, &mut out, &mut answers).unwrap();
         self.input = input[taken.consumed..].to_vec();

@@ -63,6 +63,8 @@ fn a_reply_to_another_request_than_the_one_in_front_is_a_fault_and_reaches_nobod
             judge: &mut Judge::new(Functions::default()),
             proven: &std::sync::Arc::default(),
             rules: rules(1),
+            digests: None,
+            ruling: None,
         };
         let input = say().parse("a", "row x").run("a").sync();
         let (mut buffer, mut answers) = (Vec::new(), Vec::new());
@@ -127,6 +129,8 @@ proptest! {
             judge: &mut judge,
             proven: &std::sync::Arc::default(),
             rules: rules(1),
+            digests: None,
+            ruling: None,
         };
         relay::requests(&mut link, &input, &mut Splice::new(&input, &mut buffer), &mut answers).unwrap();
         let (first, second) = bytes.split_at(cut.index(bytes.len() + 1));

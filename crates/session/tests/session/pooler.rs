@@ -286,6 +286,7 @@ impl Pooler {
             registry: &mut self.registry,
             proven: &self.proven,
             rules: self.rules,
+            ruling: None,
             has_server,
         };
         let seen = relay::idle(&mut lobby, &seat.input, &mut seat.got);
@@ -335,6 +336,8 @@ impl Pooler {
             judge: &mut self.judge,
             proven: &self.proven,
             rules: self.rules,
+            digests: None,
+            ruling: None,
         };
         let taken = relay::requests(&mut link, &seat.input, &mut out, &mut answers);
         let taken = taken.expect("clients of these tests send messages");

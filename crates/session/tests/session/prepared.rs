@@ -252,6 +252,8 @@ impl Wire {
             judge: &mut Judge::new(Functions::default()),
             proven: &self.proven,
             rules: self.rules,
+            digests: None,
+            ruling: None,
         };
         let taken = relay::requests(&mut link, &input, &mut out, &mut answers).unwrap();
         self.input = input[taken.consumed..].to_vec();

@@ -27,6 +27,8 @@ fn asked() -> (Client, Server) {
         judge: &mut Judge::new(Functions::default()),
         proven: &Arc::default(),
         rules: rules(1),
+        digests: None,
+        ruling: None,
     };
     let mut out = Splice::new(&input, &mut buffer);
     relay::requests(&mut link, &input, &mut out, &mut answers).unwrap();

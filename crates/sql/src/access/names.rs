@@ -214,6 +214,16 @@ impl fmt::Display for BadPattern {
 
 impl Error for BadPattern {}
 
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(schema) = &self.schema {
+            write!(f, "{schema}.")?;
+        }
+        let end = if self.is_open { "*" } else { "" };
+        write!(f, "{}{end}", self.name)
+    }
+}
+
 impl Pattern {
     /// Makes a pattern for functions of this name or, if it is open, of all names that begin so. Names are as PostgreSQL
     /// has them in its catalogue.

@@ -153,6 +153,10 @@ impl Backend {
         {
             return Err(Failure::in_failed_transaction());
         }
+        // Constants are read when a statement is prepared.
+        if let Some(Sql::Error(code @ "22P02", text)) = statements.first() {
+            return Err(Failure::new(code, text.as_str()));
+        }
         let columns = match statements.first() {
             Some(first) => self.columns(first)?,
             None => None,

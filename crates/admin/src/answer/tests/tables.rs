@@ -252,7 +252,10 @@ fn show_state_tells_what_is_halted() {
             ..Snapshot::default()
         };
         let mut client = test_console().open(Role::Stats);
-        assert!(matches!(client.handle(b'Q', b"SHOW STATE\0"), Step::Gather));
+        assert!(matches!(
+            client.handle(b'Q', b"SHOW STATE\0"),
+            Step::Gather { .. }
+        ));
         let wanted = format!(
             "T key:text value:text\nD | active | {active}\nD | paused | {paused}\nD | suspended | {suspended}\n\
              C SHOW\nZ I\n"

@@ -52,7 +52,7 @@ struct Mute;
 
 impl Conversation for Mute {
     fn handle(&mut self, _: u8, _: &[u8]) -> Step {
-        Step::Gather
+        Step::Gather { digests: false }
     }
 
     fn gathered(&mut self, _: &weir_stats::Snapshot) -> Vec<u8> {

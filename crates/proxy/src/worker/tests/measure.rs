@@ -74,11 +74,11 @@ fn a_forgotten_pool_keeps_its_totals_and_its_row_on_the_page_alone() {
     for _ in 0..5 {
         world.advance(61 * SECOND);
     }
-    assert!(world.workers[0].describe().pools.is_empty());
+    assert!(world.workers[0].describe(false).pools.is_empty());
     let after = pool(&world);
     assert_eq!(after.totals.queries, before.totals.queries);
     assert_eq!(after.times, before.times);
-    let databases = world.workers[0].describe().databases;
+    let databases = world.workers[0].describe(false).databases;
     assert_eq!(databases.values().next().unwrap().totals.queries, 1);
     let client = world.login();
     world.ask(client, &say().query("row x"));

@@ -219,10 +219,11 @@ impl Conversation for Orders {
             Some("PAUSE") => Step::Perform(Order::Pause(name)),
             Some("RECONNECT") => Step::Perform(Order::Reconnect(name)),
             Some("RELOAD") => Step::Perform(Order::Reload),
+            Some("RESET") => Step::Perform(Order::ResetDigests),
             Some("RESUME") => Step::Perform(Order::Resume(name)),
             Some("SUSPEND") => Step::Perform(Order::Suspend),
             Some("WAIT_CLOSE") => Step::Perform(Order::WaitClose(name)),
-            _ => Step::Gather,
+            _ => Step::Gather { digests: false },
         }
     }
 
@@ -696,7 +697,8 @@ fn setup(lines: &str, users: &str) -> Setup {
     let mut read = |_: &std::path::Path| Ok(text.clone());
     let loaded = weir_config::load("weir.ini".as_ref(), &mut read, std::iter::empty());
     let users = UserList::parse(users.as_bytes()).unwrap();
-    let loaded = loaded.unwrap().settings;
+    let mut loaded = loaded.unwrap().settings;
+    loaded.rules = query_rules(lines);
     let transport = if lines.contains(STAND_IN) {
         Transport::stand_in(&loaded, &CONFIG)
     } else if lines.contains("_tls_") {
@@ -710,6 +712,21 @@ fn setup(lines: &str, users: &str) -> Setup {
         access: access(lines),
         transport: Arc::new(transport),
     }
+}
+
+/// Parses lines that begin with `; rule ` as query rules of a weir.toml.
+fn query_rules(lines: &str) -> Vec<weir_config::QueryRule> {
+    let rules = lines
+        .lines()
+        .filter_map(|line| line.strip_prefix("; rule "));
+    let rules: Vec<_> = rules.collect();
+    let text = format!(
+        "auth_type = \"any\"\n[databases.shop]\nhost = \"h\"\n{}",
+        rules.join("\n")
+    );
+    let mut read = |_: &std::path::Path| Ok(text.clone());
+    let loaded = weir_config::load("weir.toml".as_ref(), &mut read, std::iter::empty());
+    loaded.unwrap().settings.rules
 }
 
 /// Parses lines that begin with `; hba ` as an auth_hba_file.

@@ -14,6 +14,7 @@ use weir_wire::frontend::{self, tag};
 use super::{Batch, Rules, STATEMENTS_MAX, StatementCounts, reply};
 use crate::client::{Client, Parsed};
 use crate::expected::Kind;
+use crate::ruled::Ruling;
 use crate::statement::{Proven, Registry, Statement};
 use crate::unnamed;
 
@@ -31,6 +32,8 @@ pub struct Lobby<'a> {
     pub proven: &'a Arc<Proven>,
     /// Rules of the pool.
     pub rules: Rules,
+    /// Query rules that may concern the client, if there are any.
+    pub ruling: Option<Ruling<'a>>,
     /// True if a server is free, so that no Parse has to be answered without one.
     pub has_server: bool,
 }

@@ -170,6 +170,8 @@ mod tests {
                 judge: &mut Judge::new(Functions::default()),
                 proven: &Default::default(),
                 rules: rules(state),
+                digests: None,
+                ruling: None,
             };
             let (mut buffer, mut answers) = (Vec::new(), Vec::new());
             let mut out = Splice::new(&message, &mut buffer);

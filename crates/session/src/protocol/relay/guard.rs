@@ -169,6 +169,8 @@ mod tests {
                 judge: &mut Judge::new(Functions::default()),
                 proven: &Arc::default(),
                 rules,
+                digests: None,
+                ruling: None,
             };
             let (mut buffer, mut answers) = (Vec::new(), Vec::new());
             let mut out = Splice::new(batch, &mut buffer);

@@ -1,13 +1,15 @@
 //! Handles input of a client that has no server: answers what needs none, and reports when a lease is needed.
 
 use weir_wire::encode;
-use weir_wire::frame::{Header, Side, header};
+use weir_wire::frame::{HEADER_LEN, Header, Side, header};
 use weir_wire::frontend::tag;
+use weir_wire::sqlstate::SqlState;
 
 use super::alone::Lobby;
 use super::lost_block::{self, LostBlock, Step};
 use super::{Batch, ClientFault, STATEMENT_MAX, STREAM_MIN, StatementCounts, is_too_long};
 use crate::client::{Client, Refusing, Rest};
+use crate::fault::Fault;
 
 /// Next step after the consumed bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +23,7 @@ pub enum Next<'i> {
 }
 
 /// Result of [`idle`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idle<'i> {
     /// Number of bytes consumed.
     pub consumed: usize,
@@ -29,6 +31,8 @@ pub struct Idle<'i> {
     pub next: Next<'i>,
     /// Counts of prepared-statement messages that needed no server.
     pub statements: StatementCounts,
+    /// Codes of the errors by which query rules have rejected statements.
+    pub rejected: Vec<SqlState>,
 }
 
 /// Processes input of a client without a server.
@@ -49,6 +53,7 @@ pub fn idle<'i>(
         consumed: streamed(lobby.client, input),
         next: Next::More,
         statements: StatementCounts::default(),
+        rejected: Vec::new(),
     };
     loop {
         let rest = input.get(seen.consumed..).unwrap_or_default();
@@ -66,6 +71,12 @@ pub fn idle<'i>(
             }
             Step::Waits => return Ok(seen),
             Step::Usual => {}
+        }
+        if lobby.ruling.is_some()
+            && let Some(code) = reject(lobby, rest, header, to_client)
+        {
+            seen.rejected.push(code);
+            continue;
         }
         match header.tag {
             tag::TERMINATE => {
@@ -128,6 +139,23 @@ fn unusual(lobby: &mut Lobby<'_>, input: &[u8], first: Header, to_client: &mut V
         LostBlock::None => Step::Usual,
         LostBlock::Failed | LostBlock::Untold => lost_block::step(lobby, input, first, to_client),
     }
+}
+
+/// Rejects the first statement of a batch if a query rule says so: the error is sent, and the batch is dropped. Returns the
+/// code of the error.
+fn reject(
+    lobby: &mut Lobby<'_>,
+    rest: &[u8],
+    header: Header,
+    to_client: &mut Vec<u8>,
+) -> Option<SqlState> {
+    let Lobby { client, ruling, .. } = &mut *lobby;
+    let body = rest.get(HEADER_LEN..header.total_len())?;
+    let rejection = ruling.as_mut()?.decide_first(client, header.tag, body)?;
+    let fault = Fault::Rejected(rejection);
+    fault.encode(to_client);
+    client.refuse_batch(header.tag);
+    Some(fault.code())
 }
 
 /// True if the client's input contains a Terminate behind complete messages.
@@ -229,6 +257,7 @@ mod tests {
             registry: &mut Registry::new(0, 1),
             proven: &Arc::default(),
             rules: RULES,
+            ruling: None,
             has_server: false,
         };
         idle(&mut lobby, input, answer).map(|seen| (seen.consumed, seen.next.into()))

@@ -158,6 +158,8 @@ mod tests {
                     state: StatePolicy::Track,
                     sequences: SequencePolicy::Learn,
                 },
+                digests: None,
+                ruling: None,
             };
             let mut out = Splice::new(message, &mut buffer);
             requests(&mut link, message, &mut out, &mut Vec::new()).unwrap();

@@ -11,7 +11,8 @@ use weir_wire::sqlstate::SqlState;
 use super::request::tell;
 use super::{STREAM_MIN, failure, fencing, is_too_long, learning, shape};
 use crate::client::Client;
-use crate::expected::{CopyState, Duty, Expected, Kind, Refusal, Undo};
+use crate::counted::Rows;
+use crate::expected::{CopyState, Duty, Kind, Refusal, Undo};
 use crate::fault::Fault;
 use crate::own_settings::WrongSetting;
 use crate::rarities::ServerRarity;
@@ -19,11 +20,12 @@ use crate::sequences;
 use crate::server::{ERRORS_MAX, Future, Incoming, Sent, Server};
 use crate::settings::TooManyReported;
 use crate::splice::Splice;
-use crate::unnamed;
 use definitions::Definitions;
 
+mod counting;
 pub(crate) mod definitions;
 mod descriptions;
+mod skipped;
 mod unasked;
 
 /// Length of a message header.
@@ -96,6 +98,8 @@ pub fn replies(
         server,
         to_client,
         replied: Replied::default(),
+        end: 0,
+        counted: 0,
     };
     let told = work.told_before();
     let result = work.all(input);
@@ -135,6 +139,10 @@ pub(super) struct Work<'w, 's> {
     pub(super) server: &'w mut Server,
     pub(super) to_client: &'w mut Splice<'s>,
     pub(super) replied: Replied,
+    /// End of the present message in the input.
+    pub(super) end: usize,
+    /// End of the last statement or request in the input.
+    pub(super) counted: usize,
 }
 
 impl Work<'_, '_> {
@@ -157,6 +165,7 @@ impl Work<'_, '_> {
                 break;
             }
             let body = rest.get(HEAD..have).unwrap_or_default();
+            self.end = at + have;
             let verdict = self.message(header, body)?;
             match verdict {
                 Verdict::Keep => self.to_client.keep(at, at + have),
@@ -178,6 +187,7 @@ impl Work<'_, '_> {
                 break;
             }
         }
+        self.server.counting.carry(at.saturating_sub(self.counted));
         Ok(at)
     }
 
@@ -226,9 +236,15 @@ impl Work<'_, '_> {
                 self.described(Some(shape::NO_DATA))?;
                 self.ends(tag::NO_DATA, Kind::Describe)
             }
-            tag::PORTAL_SUSPENDED => self.ends(tag::PORTAL_SUSPENDED, Kind::Execute),
+            tag::PORTAL_SUSPENDED => {
+                self.count_end(Rows::Max);
+                self.ends(tag::PORTAL_SUSPENDED, Kind::Execute)
+            }
             tag::ROW_DESCRIPTION => self.row_description(header, body),
-            tag::EMPTY_QUERY_RESPONSE => self.ends_execute(tag::EMPTY_QUERY_RESPONSE),
+            tag::EMPTY_QUERY_RESPONSE => {
+                self.count_end(Rows::Tag(b""));
+                self.ends_execute(tag::EMPTY_QUERY_RESPONSE)
+            }
             tag::PARAMETER_STATUS => self.parameter_status(body),
             tag::NOTICE_RESPONSE => Ok(self.notice(body)),
             tag::NOTIFICATION_RESPONSE => Ok(self.notified(body)),
@@ -256,6 +272,7 @@ impl Work<'_, '_> {
             }
         }
         if tag == tag::READY_FOR_QUERY {
+            self.count_ready();
             let is_over = self.server.status == TransactionStatus::Idle;
             self.server.note_before(self.client);
             if self.server.queue.is_empty() {
@@ -386,6 +403,7 @@ impl Work<'_, '_> {
     }
 
     fn complete(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
+        self.count_end(Rows::Tag(body));
         if self.client.subscriptions.is_some() {
             self.note_channels(body);
         }
@@ -630,10 +648,16 @@ impl Work<'_, '_> {
             return None;
         };
         let code = backend::ErrorFields::parse(body).ok()?.get(b'C')?;
-        if code != SqlState::INVALID_TEXT_REPRESENTATION.as_str().as_bytes() {
+        // The code by which PostgreSQL refuses the statement in its place, or a Bind of a statement that no server has.
+        let expected = match self.duty() {
+            Some((Kind::Bind, _)) => SqlState::INVALID_SQL_STATEMENT_NAME,
+            _ => SqlState::INVALID_TEXT_REPRESENTATION,
+        };
+        if code != expected.as_str().as_bytes() {
             return None;
         }
         let fault = match refusal {
+            Refusal::Rule(rejection) => Fault::Rejected(Arc::clone(rejection)),
             Refusal::Setting(wrong) => Fault::WrongSetting(WrongSetting::clone(wrong)),
             Refusal::State(reasons) if *reasons == Reasons::of(Reason::Sequence) => {
                 Fault::SequenceRefused
@@ -712,6 +736,7 @@ impl Work<'_, '_> {
                     return Err(ServerFault::Refused(body.into()));
                 }
                 if duty == Duty::Forward || self.server.is_dying() {
+                    self.count_failure(body);
                     Verdict::Keep
                 } else {
                     Verdict::Drop
@@ -729,63 +754,5 @@ impl Work<'_, '_> {
             }
         }
         Ok(verdict)
-    }
-
-    /// Undoes the effects of skipped requests (last first) on the unnamed statement. If the failed request was a Parse,
-    /// it has dropped the old unnamed statement.
-    fn skip_unnamed(&mut self, skipped: &[Expected]) {
-        let failed = skipped.last().and_then(|entry| entry.unnamed);
-        if failed.is_some() {
-            self.server.unnamed_confirmed = unnamed::NONE;
-        }
-        for (i, effect) in skipped
-            .iter()
-            .rev()
-            .filter_map(|entry| entry.unnamed)
-            .enumerate()
-        {
-            match (effect.of_client, i == 0 && failed.is_some()) {
-                (true, true) => self.client.unnamed().fail(),
-                (true, false) => self.client.unnamed().skip(),
-                (false, _) => {}
-            }
-        }
-        self.server.recall_unnamed();
-    }
-
-    /// Handles an error in the extended protocol: the server answers nothing up to the next Sync.
-    ///
-    /// # Errors
-    /// Fails if a fence failed for another reason than an interrupt.
-    fn skip(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
-        let mut skipped = self.server.queue.skip_to_sync();
-        let is_fence = skipped.last().is_some_and(|entry| entry.duty.is_fence());
-        if is_fence && !self.server.is_dying() {
-            self.break_fence(&mut skipped, body)?;
-        }
-        let renamed = skipped
-            .last()
-            .and_then(|first| failure::renamed(first, body));
-        let for_client = Self::is_for_client(&skipped);
-        let first = skipped.last();
-        let repeats = first.is_some_and(|failed| failure::repeats(self.server, failed, body));
-        self.skip_unnamed(&skipped);
-        if let Some(failed) = first {
-            failure::learn(self.server, failed, body);
-        }
-        self.server.take_back(skipped, self.client);
-        if repeats {
-            self.server.repeat.fall_due();
-            self.server.queue.swallow_sync();
-            return Ok(Verdict::Drop);
-        }
-        Ok(match renamed {
-            Some(message) => {
-                self.to_client.insert().extend_from_slice(&message);
-                Verdict::Drop
-            }
-            None if for_client || self.server.is_dying() => Verdict::Keep,
-            None => Verdict::Drop,
-        })
     }
 }

@@ -9,12 +9,13 @@ use weir_wire::frontend::tag;
 
 use super::{ClientFault, Link, STREAM_MIN, is_too_long};
 use crate::client::{Client, Rest};
-use crate::expected::{Duty, Expected, Kind};
+use crate::expected::{Duty, Expected, Kind, Refusal};
 use crate::server::{HostFacts, Progress, Sent, Server};
 use crate::settings::Reported;
 use crate::splice::Splice;
 use crate::sql::Deallocated;
 
+mod counting;
 pub(crate) mod deallocate;
 mod effects;
 mod meaning;
@@ -22,6 +23,7 @@ mod outcome;
 pub(crate) mod own_names;
 mod prepared;
 mod returning;
+mod ruled;
 mod sequences;
 mod settling;
 
@@ -93,6 +95,7 @@ fn begin_by(
     has_company: bool,
 ) -> Result<(), encode::EncodeError> {
     client.leave_own_names();
+    server.counting.forget_portals();
     server.progress = Progress::Fresh;
     server.returning.clear();
     server.pieces = None;
@@ -455,7 +458,10 @@ impl<'i> Work<'_, '_, 'i, '_> {
         match self.execute_deallocate(message)? {
             None => {
                 self.note_execute();
-                self.pass_extended(message, Kind::Execute);
+                let counted = self.count_execute(message);
+                self.link.server.sent = Sent::OpenBatch;
+                self.pass(message, None);
+                self.expect(Expected::new(Kind::Execute, Duty::Forward).with_counted(counted));
                 self.return_behind(message)?;
             }
             Some(entry) => {
@@ -506,6 +512,10 @@ impl<'i> Work<'_, '_, 'i, '_> {
         }
         self.note_local(text);
         self.return_to_startup();
+        if let Some(rejection) = self.rejected_query(message) {
+            self.refuse_query(Refusal::Rule(rejection));
+            return true;
+        }
         let effects = self.effects_of_query(message);
         if let Some(effects) = &effects
             && effects.resets == Resets::Session

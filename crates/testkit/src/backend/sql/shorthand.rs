@@ -20,6 +20,11 @@ pub(super) fn statement(text: &str) -> Result<Sql, String> {
         (["error", "parse", ..], _) => return Err(bad()),
         (["error", ..], [_, rest @ ..]) => Sql::Error("22012", format!("error {}", rest.join(" "))),
         (["notice", ..], [_, rest @ ..]) => Sql::Notice(Notice::Warning, rest.join(" ")),
+        // What Weir sends in place of a statement that it refuses.
+        (["select", "''::pg_catalog.int4"], _) => Sql::Error(
+            "22P02",
+            "invalid input syntax for type integer: \"\"".to_owned(),
+        ),
         (["row", _], [_, what]) => rows(1, what),
         (["rows", count, _], [_, _, what]) => rows(number(count)?, what),
         (["set", name, _], [.., value]) => Sql::Set(Setting {

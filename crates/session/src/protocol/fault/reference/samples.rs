@@ -1,6 +1,9 @@
 //! A sample of each error with its guide. `…` stands for parts of a text that vary.
 
+use std::sync::Arc;
+
 use weir_auth::login::LoginError;
+use weir_rules::Rejection;
 use weir_sql::{Reason, Reasons};
 use weir_wire::frame::{FrameError, Side};
 use weir_wire::options::OptionsError;
@@ -389,6 +392,17 @@ fn state() -> Vec<Sample> {
             wrong_setting("weir.lsn", ""),
             "The statement sets `weir.lsn`, which Weir gives to the session. The session continues.",
             "Set `weir.min_lsn` to read what another session has written.",
+        ),
+        state(
+            Fault::Rejected(Arc::new(Rejection {
+                rule: "NAME".into(),
+                message: "statement rejected by rule NAME".to_owned(),
+                code: *b"42501",
+                hint: String::new(),
+            })),
+            "A [query rule](../guide/rules.md) rejects the statement; message, SQLSTATE and hint are the rule's own, if it has \
+             any. The session continues; a transaction fails as after any other error.",
+            "Ask whoever has made the rule: `SHOW RULES`.",
         ),
         state(
             Fault::SequenceRefused,

@@ -112,6 +112,7 @@ impl Work<'_, '_, '_, '_> {
             Some(Deallocated::All) => entry = entry.with_undo(Undo::DeallocateAll),
             _ => {}
         }
+        entry.counted = self.count_query(message);
         let effect = self.define_unnamed(unnamed::NONE, &[], None);
         match insertions {
             None => self.pass(message, None),

@@ -476,6 +476,8 @@ mod tests {
                 state: StatePolicy::Track,
                 sequences: SequencePolicy::Learn,
             },
+            digests: None,
+            ruling: None,
         };
         let mut out = Splice::new(messages, &mut buffer);
         requests(&mut link, messages, &mut out, &mut Vec::new()).unwrap();

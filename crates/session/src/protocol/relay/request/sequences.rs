@@ -226,6 +226,8 @@ mod tests {
                 state: StatePolicy::Track,
                 sequences: policy,
             },
+            digests: None,
+            ruling: None,
         };
         requests(&mut link, message, &mut out, &mut Vec::new()).unwrap();
         String::from_utf8_lossy(out.finish()).into_owned()

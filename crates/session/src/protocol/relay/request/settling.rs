@@ -10,7 +10,7 @@ use weir_wire::frontend::{self, tag};
 use super::meaning::Meaning;
 use super::{Message, Work};
 use crate::client::{self, Parsed};
-use crate::expected::{Duty, Expected, Kind, Renamed, UnnamedEffect};
+use crate::expected::{Duty, Expected, Kind, Refusal, Renamed, UnnamedEffect};
 use crate::relay::Link;
 use crate::server::Sent;
 use crate::sql::Deallocated;
@@ -104,6 +104,11 @@ impl Work<'_, '_, '_, '_> {
             }
         }
         let kept = if message.is_whole() { definition } else { &[] };
+        if let Some(rejection) = self.rejected(text.unwrap_or_default(), message.is_whole()) {
+            self.link.server.sent = Sent::OpenBatch;
+            self.refuse_parse(b"", Refusal::Rule(rejection));
+            return true;
+        }
         let effects = self.effects_of_parse(message, definition);
         if let Some(effects) = &effects
             && let Some(refusal) = self.refusal_of(effects, text.unwrap_or_default())
@@ -150,8 +155,10 @@ impl Work<'_, '_, '_, '_> {
             return true;
         }
         let effect = self.define_unnamed(serial, kept, effects);
+        let counted = self.count_unnamed(message, definition);
         self.pass(message, None);
-        self.expect(Expected::new(Kind::Parse, Duty::Forward).with_unnamed(effect));
+        let entry = Expected::new(Kind::Parse, Duty::Forward).with_unnamed(effect);
+        self.expect(entry.with_counted(counted));
         if let Some(statement) = often
             && self.copy_of(&statement).0 == Presence::Absent
         {

@@ -1,11 +1,15 @@
 //! Client of a running Weir's console: one question at a time, without TLS.
 
+use std::env;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use weir_proxy::blocking::{Answer, Client, ClientError, Login, Proof};
+use weir_proxy::blocking::{Answer, Client, ClientError, Login, Proof, Table};
+
+/// Address of a Weir on this machine.
+pub(crate) const ADDRESS: &str = "127.0.0.1:6432";
 
 /// Maximum time to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -14,7 +18,7 @@ const ANSWER_MAX: usize = 16 * 1024 * 1024;
 
 /// Reason for which the console could not be asked.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ConsoleError {
+pub(crate) enum ConsoleError {
     #[error("the address has no port: {0}")]
     Address(String),
     #[error(transparent)]
@@ -27,15 +31,19 @@ trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
 /// Logged-in client of a console.
-pub(super) struct Console(Client<Box<dyn Stream>>);
+pub(crate) struct Console(Client<Box<dyn Stream>>);
 
 impl Console {
-    /// Connects to HOST:PORT, or to the unix socket at this path, and logs in.
-    pub(super) fn connect(
+    /// Connects to HOST:PORT, or to the unix socket at this path, and logs in as this user, else as PGUSER or USER, with the
+    /// password in PGPASSWORD.
+    pub(crate) fn connect(
         address: &str,
-        user: &str,
-        password: Option<String>,
+        user: Option<&str>,
+        program: &str,
     ) -> Result<Self, ConsoleError> {
+        let user = user.map(str::to_owned).or_else(|| env::var("PGUSER").ok());
+        let user = user.or_else(|| env::var("USER").ok()).unwrap_or_default();
+        let password = env::var("PGPASSWORD").ok();
         let stream: Box<dyn Stream> = if address.starts_with('/') {
             let stream = UnixStream::connect(address)?;
             stream.set_read_timeout(Some(PATIENCE))?;
@@ -51,17 +59,22 @@ impl Console {
             Box::new(stream)
         };
         let login = Login {
-            user,
+            user: &user,
             password: password.as_deref().map(str::as_bytes),
             proof: Proof::Any,
             database: "weir",
-            parameters: &[("application_name", "weir route")],
+            parameters: &[("application_name", program)],
         };
         Ok(Self(Client::log_in(stream, &login, ANSWER_MAX)?))
     }
 
     /// Sends a query and returns the answer.
-    pub(super) fn ask(&mut self, sql: &str) -> Result<Answer, ConsoleError> {
+    pub(crate) fn ask(&mut self, sql: &str) -> Result<Answer, ConsoleError> {
         Ok(self.0.ask(sql)?)
+    }
+
+    /// Sends a query and returns the answer with its columns.
+    pub(crate) fn ask_table(&mut self, sql: &str) -> Result<Result<Table, String>, ConsoleError> {
+        Ok(self.0.ask_table(sql)?)
     }
 }

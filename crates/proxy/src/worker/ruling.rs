@@ -1,0 +1,189 @@
+//! Query rules on this worker: which of them concern a client, and what they have done.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weir_config::{QueryRule, RuleClients};
+use weir_rules::{Fits, Now, RuleId, Rules};
+use weir_session::ruled::Ruling;
+use weir_session::settings::Reported;
+use weir_sql::Shaper;
+use weir_stats::{RuleCounts, RuleRow, Snapshot};
+
+use super::Worker;
+use super::slots::Client;
+use super::tables::Tables;
+use crate::driver::Driver;
+use crate::global::{Global, GlobalGroup, GroupKey, Purpose};
+
+/// Query rules of a group.
+#[derive(Debug)]
+pub(super) struct GroupRules {
+    rules: Rules,
+    /// Conditions about the client, in the order of the rules.
+    clients: Vec<RuleClients>,
+    /// Number that differs from that of all other rules.
+    version: u64,
+}
+
+/// Rules that fit a client.
+#[derive(Debug)]
+pub(super) struct ClientRules {
+    version: u64,
+    /// Reported values that decided, of which `application_name` is one.
+    reported: Arc<Reported>,
+    fits: Fits,
+}
+
+impl<D: Driver> Worker<D> {
+    /// Puts the query rules in force for all groups.
+    pub(super) fn settle_rules(&mut self) {
+        self.has_rules = false;
+        for (_, group) in self.tables.groups.iter_mut() {
+            let before = group.query_rules.as_deref();
+            group.query_rules = query_rules(&self.global, &group.global, before);
+            self.has_rules |= group.query_rules.is_some();
+        }
+    }
+
+    /// Returns the Unix time in seconds and a random number for decisions of query rules; anything if there are no rules.
+    #[inline]
+    pub(super) fn luck(&mut self) -> (u64, u64) {
+        if !self.has_rules {
+            return (0, 0);
+        }
+        self.dice = self.dice.wrapping_add(1 << 20);
+        (self.global.clock.unix_seconds(self.now), self.dice)
+    }
+}
+
+/// Returns the query rules of a group, with the counts of those before; none if no rule concerns it.
+pub(super) fn query_rules(
+    global: &Global,
+    group: &GlobalGroup,
+    before: Option<&GroupRules>,
+) -> Option<Box<GroupRules>> {
+    let rules = global.query_rules();
+    if rules.is_empty() || group.key.purpose != Purpose::Clients {
+        return None;
+    }
+    GroupRules::new(&rules, &group.key, global.next_id(), before)
+}
+
+impl GroupRules {
+    /// Returns the rules of a group, with the counts of those before; none if no rule concerns the group.
+    pub(super) fn new(
+        all: &[QueryRule],
+        key: &GroupKey,
+        version: u64,
+        before: Option<&Self>,
+    ) -> Option<Box<Self>> {
+        let of_group = |rule: &&QueryRule| rule.clients.has_group(&key.database, &key.user);
+        let found: Vec<&QueryRule> = all.iter().filter(of_group).collect();
+        if found.is_empty() {
+            return None;
+        }
+        let mut rules = Rules::new(found.iter().map(|rule| rule.rule.clone()));
+        if let Some(before) = before {
+            rules.inherit(&before.rules);
+        }
+        Some(Box::new(Self {
+            rules,
+            clients: found.iter().map(|rule| rule.clients.clone()).collect(),
+            version,
+        }))
+    }
+}
+
+impl Client {
+    /// Finds the rules that fit the client, if they or its `application_name` have changed. True if there are any.
+    pub(super) fn fit_rules(&mut self, group: &GroupRules) -> bool {
+        let reported = self.session.reported();
+        let is_known = self.rules.as_ref().is_some_and(|known| {
+            known.version == group.version && Arc::ptr_eq(&known.reported, reported)
+        });
+        if !is_known {
+            let application = reported.get("application_name").unwrap_or_default();
+            let address: Option<IpAddr> = self.identity.remote.address.parse().ok();
+            let mut fits = Fits::default();
+            for (number, clients) in (0..).zip(&group.clients) {
+                if clients.has_client(application, address, self.identity.local.port) {
+                    fits.insert(RuleId(number));
+                }
+            }
+            self.rules = Some(Box::new(ClientRules {
+                version: group.version,
+                reported: Arc::clone(reported),
+                fits,
+            }));
+        }
+        self.rules
+            .as_ref()
+            .is_some_and(|rules| !rules.fits.is_empty())
+    }
+}
+
+/// Returns the rules for requests of a client, which [`Client::fit_rules`] has found.
+pub(super) fn ruling<'a>(
+    group: &'a mut Option<Box<GroupRules>>,
+    client: &'a Option<Box<ClientRules>>,
+    shaper: &'a Shaper,
+    (unix, dice): (u64, u64),
+) -> Option<Ruling<'a>> {
+    let (group, client) = (group.as_mut()?, client.as_ref()?);
+    if client.fits.is_empty() {
+        return None;
+    }
+    Some(Ruling {
+        rules: &mut group.rules,
+        fits: &client.fits,
+        shaper,
+        now: Now {
+            unix: i64::try_from(unix).unwrap_or(i64::MAX),
+            dice,
+        },
+    })
+}
+
+impl Tables {
+    /// Adds the counts of the query rules.
+    pub(super) fn show_rules(&self, snapshot: &mut Snapshot) {
+        for (_, group) in &self.groups {
+            let Some(rules) = &group.query_rules else {
+                continue;
+            };
+            for (rule, hits) in rules.rules.iter() {
+                let counts = snapshot.rule_counts.entry(rule.name.to_string());
+                *counts.or_default() += RuleCounts {
+                    hits: hits.hits,
+                    dry_hits: hits.dry_hits,
+                    last_hit: hits.last_hit,
+                };
+            }
+        }
+    }
+}
+
+/// Returns the rows of the rules in force, with the counts of all workers.
+pub(super) fn rule_rows(rules: &[QueryRule], snapshot: &Snapshot) -> Vec<RuleRow> {
+    let rows = rules.iter().map(|found| {
+        let rule = &found.rule;
+        let counts = snapshot.rule_counts.get(&*rule.name);
+        let has_ended = rule.expires.is_some_and(|end| end <= snapshot.unix);
+        RuleRow {
+            name: rule.name.to_string(),
+            action: found.action(),
+            state: match (has_ended, rule.is_dry) {
+                (true, _) => "expired",
+                (false, true) => "dry run",
+                (false, false) => "in force",
+            },
+            expires: rule.expires,
+            sample: rule.sample,
+            goes_on: rule.goes_on,
+            place: found.at.to_string(),
+            counts: counts.copied().unwrap_or_default(),
+        }
+    });
+    rows.collect()
+}
