@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_config::{ConfigError, Loaded, Settings};
+use weir_config::{ConfigError, Files, Loaded, Settings};
 use weir_proxy::{Access, Setup, Transport, TransportError, UserList, UserListError};
 
 use crate::access::{self, AccessError};
@@ -41,8 +41,6 @@ pub(crate) enum LoadError {
     Config(#[from] ConfigError),
     #[error("{file}: cannot read auth_file: {error}")]
     Unreadable { file: String, error: io::Error },
-    #[error("{directory}: cannot read the directory: {error}")]
-    Directory { directory: String, error: io::Error },
     #[error(transparent)]
     Access(#[from] AccessError),
     #[error(transparent)]
@@ -70,20 +68,11 @@ impl Source {
     pub(crate) fn config(&self) -> Result<Loaded, Vec<LoadError>> {
         // `vars` would panic at any variable that is not UTF-8.
         let env = std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value)));
-        let mut read = |path: &Path| fs::read_to_string(path);
         let loaded = match self {
-            Self::File(path) if path.is_dir() => {
-                // Listed at each load: a reload sees files that were added or removed.
-                match native_files(path) {
-                    Ok(files) => weir_config::load_directory(path, &files, &mut read, env),
-                    Err(error) => {
-                        let directory = path.display().to_string();
-                        return Err(vec![LoadError::Directory { directory, error }]);
-                    }
-                }
-            }
-            Self::File(path) => weir_config::load(path, &mut read, env),
-            Self::Upstream(server) => weir_config::upstream(server, env),
+            // Listed at each load: a reload sees files that were added or removed.
+            Self::File(path) if path.is_dir() => weir_config::load_directory(path, &mut Disk, env),
+            Self::File(path) => weir_config::load(path, &mut Disk, env),
+            Self::Upstream(server) => weir_config::upstream(server, &mut Disk, env),
         };
         loaded.map_err(|errors| errors.into_iter().map(LoadError::from).collect())
     }
@@ -155,19 +144,25 @@ impl Prepared {
     }
 }
 
-/// Lists the files named `*.toml`, sorted by name. Hidden files belong to editors and are skipped.
-fn native_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
-        let path = entry.path();
-        if !is_hidden && weir_config::is_native(&path) && path.is_file() {
-            files.push(path);
-        }
+/// Files of this machine.
+struct Disk;
+
+impl Files for Disk {
+    fn read(&mut self, path: &Path) -> io::Result<String> {
+        fs::read_to_string(path)
     }
-    files.sort_unstable();
-    Ok(files)
+
+    fn list(&mut self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(directory)? {
+            let path = entry?.path();
+            // A link that leads nowhere counts: reading it fails, and a file that is missing is not passed over.
+            if !path.is_dir() {
+                files.push(path);
+            }
+        }
+        Ok(files)
+    }
 }
 
 fn lossy(text: OsString) -> String {

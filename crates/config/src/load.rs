@@ -1,16 +1,16 @@
 //! Loads settings from files and environment. Everything is read and checked before any of it is used.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::{ConfigError, ErrorKind};
 use crate::expand::{self, Variables};
+use crate::files::{Files, native_files};
 use crate::raw::{Origin, Raw};
 use crate::settings::{FALLBACK, Format, Settings};
 use crate::types::{AuthType, HostAddr};
 use crate::value::{Dialect, Value};
-use crate::{check, env, ini, native};
+use crate::{check, env, ini, native, rules_dir};
 
 /// A configuration that passed every check.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +38,10 @@ impl Loaded {
         raw.notes.clear();
         let mut global = std::mem::take(&mut raw.global);
         match raw.find(crate::Scope::Global, key, "in section [pgbouncer]", &at) {
+            Some(opt) if opt.name == rules_dir::OPTION => {
+                let message = "\"rules_dir\" changes only by a reload, which reads the rules";
+                raw.fail_at(&at, ErrorKind::Conflict, message);
+            }
             Some(opt) if !opt.reloadable => {
                 let message = format!("\"{}\" changes only by a restart", opt.name);
                 raw.fail_at(&at, ErrorKind::Conflict, message);
@@ -53,14 +57,14 @@ impl Loaded {
     }
 }
 
-/// Loads a file: weir.toml by its extension `.toml`, anything else as PgBouncer's ini. `read` is called for each file.
+/// Loads a file: weir.toml by its extension `.toml`, anything else as PgBouncer's ini. `files` has the files that it names.
 /// `env` has the environment's variables: those named `WEIR_…` win over the file, and weir.toml may name others.
 ///
 /// # Errors
 /// Returns every mistake found, in the order of the file. The configuration is then refused whole.
 pub fn load(
     path: &Path,
-    read: &mut dyn FnMut(&Path) -> io::Result<String>,
+    files: &mut dyn Files,
     env: impl Iterator<Item = (String, String)>,
 ) -> Result<Loaded, Vec<ConfigError>> {
     let variables: Variables = env.collect();
@@ -70,12 +74,14 @@ pub fn load(
     } else {
         Format::Ini
     };
+    let mut read = |path: &Path| files.read(path);
     match format {
-        Format::Native => native::read_file(&mut raw, path, read, &variables),
-        Format::Ini => ini::read_file(&mut raw, path, read),
+        Format::Native => native::read_file(&mut raw, path, &mut read, &variables),
+        Format::Ini => ini::read_file(&mut raw, path, &mut read),
     }
-    expand::read_passwords(&mut raw, read);
+    expand::read_passwords(&mut raw, &mut read);
     env::apply(&mut raw, &variables);
+    rules_dir::read(&mut raw, files);
     finish(raw, format, &path.to_string_lossy(), |_| {})
 }
 
@@ -86,15 +92,14 @@ pub fn is_native(path: &Path) -> bool {
         .is_some_and(|ext| ext.eq_ignore_ascii_case("toml"))
 }
 
-/// Loads several native files as one: `files` are those of `directory`, in the order in which mistakes are reported. A
+/// Loads the files of a directory that are named `*.toml` as one, in the order of their names; hidden files are skipped. A
 /// global option or an entry of a section that two of them set is a mistake. Otherwise as [`load`].
 ///
 /// # Errors
-/// Returns every mistake found. A directory without files is one.
+/// Returns every mistake found. A directory without such files is one.
 pub fn load_directory(
     directory: &Path,
-    files: &[PathBuf],
-    read: &mut dyn FnMut(&Path) -> io::Result<String>,
+    files: &mut dyn Files,
     env: impl Iterator<Item = (String, String)>,
 ) -> Result<Loaded, Vec<ConfigError>> {
     let variables: Variables = env.collect();
@@ -103,27 +108,38 @@ pub fn load_directory(
         refuses_repeats: true,
         ..Raw::default()
     };
-    if files.is_empty() {
-        let at = Origin::File((&*name).into(), 0);
+    let at = Origin::File((&*name).into(), 0);
+    let found = match native_files(files, directory) {
+        Ok(found) => found,
+        Err(why) => {
+            let message = format!("cannot read the directory: {why}");
+            raw.fail_at(&at, ErrorKind::Read, message);
+            return Err(raw.errors);
+        }
+    };
+    if found.is_empty() {
         let message = "no file named *.toml is in this directory";
         raw.fail_at(&at, ErrorKind::Read, message);
     }
-    for file in files {
-        native::read_file(&mut raw, file, read, &variables);
+    let mut read = |path: &Path| files.read(path);
+    for file in found {
+        native::read_file(&mut raw, &file, &mut read, &variables);
     }
-    expand::read_passwords(&mut raw, read);
+    expand::read_passwords(&mut raw, &mut read);
     env::apply(&mut raw, &variables);
+    rules_dir::read(&mut raw, files);
     finish(raw, Format::Native, &name, |_| {})
 }
 
 /// Makes the configuration of `weir run --upstream HOST:PORT`: one `*` database on that host, transaction pooling, and
 /// listeners on port 6432 of the loopback addresses only. Clients need no password (see `Settings::trust_loopback`).
-/// The port may be left out (5432); IPv6 addresses need brackets. `env` is as in [`load`].
+/// The port may be left out (5432); IPv6 addresses need brackets. `files` and `env` are as in [`load`].
 ///
 /// # Errors
 /// Returns every mistake found. Listening beyond loopback is one, unless `WEIR_AUTH_TYPE` sets the login method.
 pub fn upstream(
     host_port: &str,
+    files: &mut dyn Files,
     env: impl Iterator<Item = (String, String)>,
 ) -> Result<Loaded, Vec<ConfigError>> {
     let at = Origin::Argument("--upstream");
@@ -151,6 +167,7 @@ pub fn upstream(
         Err(message) => raw.fail_at(&at, ErrorKind::BadValue, message),
     }
     env::apply(&mut raw, &env.collect());
+    rules_dir::read(&mut raw, files);
     // Without an explicit auth_type, clients are trusted, which is allowed on loopback only.
     let chosen = !matches!(raw.global.get("auth_type"), Some((_, Origin::Argument(_))));
     if !chosen {

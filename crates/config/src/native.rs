@@ -13,6 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::{ConfigError, ErrorKind};
 use crate::expand::{Variables, expand};
+use crate::files::Files;
 use crate::ini::insert_entry;
 use crate::options::{Opt, Scope};
 use crate::point::HostPoint;
@@ -43,6 +44,25 @@ pub(crate) fn read_file(
                 ErrorKind::Read,
                 format!("cannot read {}: {why}", quoted(&file)),
             );
+        }
+    }
+}
+
+/// Reads a file of `rules_dir`, which has nothing but query rules, and adds them behind those that are known.
+pub(crate) fn read_rules(raw: &mut Raw, path: &Path, files: &mut dyn Files) {
+    let file: Arc<str> = path.to_string_lossy().into();
+    match files.read(path) {
+        Ok(text) => Reader {
+            lines: line_starts(&text),
+            file,
+            raw,
+            variables: &Variables::default(),
+        }
+        .only_rules(&text),
+        Err(why) => {
+            let at = Origin::File(Arc::clone(&file), 0);
+            let message = format!("cannot read {}: {why}", quoted(&file));
+            raw.fail_at(&at, ErrorKind::Read, message);
         }
     }
 }
@@ -86,16 +106,41 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn document(mut self, text: &str) {
+    /// Parses a text, or records its mistakes.
+    fn parse<'t>(&mut self, text: &'t str) -> Option<Spanned<DeTable<'t>>> {
         let (document, errors) = DeTable::parse_recoverable(text);
         for error in &errors {
             let at = self.at(error.span().map_or(0, |span| span.start));
             self.raw
                 .fail_at(&at, ErrorKind::Syntax, error.message().replace('\n', "; "));
         }
-        if !errors.is_empty() {
+        errors.is_empty().then_some(document)
+    }
+
+    fn only_rules(mut self, text: &str) {
+        let Some(document) = self.parse(text) else {
             return;
+        };
+        for (key, value) in in_order(document.get_ref()) {
+            let at = self.at(key.span().start);
+            let name: &str = key.get_ref();
+            if name == "rules" {
+                self.rules(value, &at);
+            } else {
+                let message = format!(
+                    "{} is not allowed here: a file of rules_dir has nothing but [[rules]]; \
+                     options and other tables belong in the configuration file",
+                    quoted(name)
+                );
+                self.raw.fail_at(&at, ErrorKind::UnknownKey, message);
+            }
         }
+    }
+
+    fn document(mut self, text: &str) {
+        let Some(document) = self.parse(text) else {
+            return;
+        };
         // Another file of the same directory may have set some already.
         let mut global = std::mem::take(&mut self.raw.global);
         for (key, value) in in_order(document.get_ref()) {

@@ -3,6 +3,7 @@
 use crate::convert::{host_header, toml_key};
 use crate::load::Loaded;
 use crate::options::Opt;
+use crate::rules_dir;
 use crate::settings::Settings;
 use crate::value::Value;
 
@@ -54,7 +55,8 @@ fn row(opt: &'static Opt, value: &Value) -> ConfigRow {
 }
 
 /// Returns the effective configuration as a valid weir.toml. Every value has a comment with its origin, or `default`.
-/// Options that hold a secret are commented out, so that the text can be used without sending `***` as a password.
+/// Options that hold a secret are commented out, so that the text can be used without sending `***` as a password; so is
+/// `rules_dir`, whose rules are part of the text.
 #[must_use]
 pub fn effective_text(loaded: &Loaded) -> String {
     let settings = &loaded.settings;
@@ -120,6 +122,7 @@ fn table(
 fn push(out: &mut String, loaded: &Loaded, prefix: &str, opt: &Opt, value: &Value) {
     let hash = match value {
         Value::Secret(secret) if !secret.is_empty() => "# ",
+        Value::Text(text) if opt.name == rules_dir::OPTION && !text.is_empty() => "# ",
         _ => "",
     };
     out.push_str(&format!("{hash}{} = {}", opt.name, value.to_toml(opt.kind)));

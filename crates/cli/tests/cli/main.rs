@@ -6,6 +6,7 @@ mod access;
 mod formats;
 mod lab;
 mod pgbouncer;
+mod rules;
 mod systemd;
 mod upgrade;
 

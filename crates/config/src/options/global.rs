@@ -236,6 +236,8 @@ section! {
         digest_max: u32 = ranged("2000", 10, 100_000);
         /// Number of such statements on the metrics page, those that take the most time; 0 = none.
         digest_metrics: u32 = ranged("0", 0, 1000);
+        /// Directory of query rules, relative to the working directory: all files `*.toml` there, in the order of their names, have nothing but `[[rules]]`, which come behind those of weir.toml. Empty = none.
+        rules_dir: String = text("");
         /// User of the connection that watches each host; empty uses the forced user of the database, else its `auth_user`.
         watch_user: String = text("").longest(127);
         /// Password of `watch_user`; without it the one in `auth_file` is used.

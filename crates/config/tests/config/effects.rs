@@ -128,6 +128,8 @@ crates/proxy/src/worker/tests/digests.rs
     digests_are_counted_unless_they_are_off: digests
     digest_max_bounds_the_statements_that_are_counted_apart: digest_max
     digest_metrics_puts_statements_on_the_metrics_page: digest_metrics
+crates/cli/tests/cli/rules.rs
+    a_reload_reads_the_files_of_rules_dir_again: rules_dir
 crates/proxy/src/worker/tests/outliving.rs
     a_request_that_is_lost_in_a_block_fails_and_its_client_goes_on: keep_client
 crates/proxy/src/worker/tests/options.rs

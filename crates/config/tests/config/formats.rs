@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_config::{AuthType, HostAddr, ListenAddr, Origin, PoolMode, SslMode, upstream};
 
-use crate::{ini, lines, load_files, native, pairs};
+use crate::{ini, lines, load_files, native, no_file, pairs};
 
 /// The usual distribution file with its comments, including the published benchmark settings P4.
 const DISTRIBUTION: &str = "\
@@ -243,6 +243,7 @@ fn a_section_that_begins_again_starts_from_the_defaults_but_says_so() {
 fn upstream_is_a_whole_configuration() {
     let loaded = upstream(
         "db.example.org:5433",
+        &mut no_file,
         pairs(&[("WEIR_DEFAULT_POOL_SIZE", "9")]),
     )
     .unwrap();
@@ -271,7 +272,7 @@ fn upstream_is_a_whole_configuration() {
         ("::1", 5432),
         ("/tmp", 5432),
     ] {
-        let pool = upstream(text, pairs(&[]))
+        let pool = upstream(text, &mut no_file, pairs(&[]))
             .unwrap()
             .settings
             .pool("x", "y")
@@ -283,7 +284,12 @@ fn upstream_is_a_whole_configuration() {
         ("WEIR_AUTH_FILE", "u"),
         ("WEIR_LISTEN_ADDR", "*"),
     ];
-    assert!(!upstream("db", pairs(&env)).unwrap().settings.trust_loopback);
+    assert!(
+        !upstream("db", &mut no_file, pairs(&env))
+            .unwrap()
+            .settings
+            .trust_loopback
+    );
 }
 
 #[test]

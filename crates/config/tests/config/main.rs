@@ -17,9 +17,9 @@ mod tls;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use weir_config::{ConfigError, Loaded};
+use weir_config::{ConfigError, Files, Loaded};
 
 /// Loads `path` from files that exist in memory only.
 fn load_files(
@@ -27,12 +27,32 @@ fn load_files(
     files: &[(&str, &str)],
     env: &[(&str, &str)],
 ) -> Result<Loaded, Vec<ConfigError>> {
-    let files: BTreeMap<_, _> = files.iter().copied().collect();
-    let mut read = |path: &Path| match files.get(path.to_str().unwrap_or_default()) {
-        Some(text) => Ok((*text).to_owned()),
-        None => Err(io::Error::new(io::ErrorKind::NotFound, "no such file")),
-    };
-    weir_config::load(Path::new(path), &mut read, pairs(env))
+    let mut files = Memory(files.iter().copied().collect());
+    weir_config::load(Path::new(path), &mut files, pairs(env))
+}
+
+/// Files that exist in memory only, in directories that all exist.
+struct Memory<'a>(BTreeMap<&'a str, &'a str>);
+
+impl Files for Memory<'_> {
+    fn read(&mut self, path: &Path) -> io::Result<String> {
+        match self.0.get(path.to_str().unwrap_or_default()) {
+            Some(text) => Ok((*text).to_owned()),
+            None => Err(io::Error::new(io::ErrorKind::NotFound, "no such file")),
+        }
+    }
+
+    fn list(&mut self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        let paths = self.0.keys().map(PathBuf::from);
+        Ok(paths
+            .filter(|path| path.parent() == Some(directory))
+            .collect())
+    }
+}
+
+/// Reads no file.
+fn no_file(_: &Path) -> io::Result<String> {
+    Err(io::ErrorKind::NotFound.into())
 }
 
 fn pairs(env: &[(&str, &str)]) -> impl Iterator<Item = (String, String)> {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use weir_config::{ConfigError, Loaded, Origin, effective_text, load_directory};
+use weir_config::{ConfigError, Files, Loaded, Origin, effective_text, load_directory};
 
 use crate::{ini, lines, load_files, native, pairs};
 
@@ -112,14 +112,23 @@ fn a_password_may_stand_in_a_file_of_its_own() {
     );
 }
 
-fn directory(files: &[(&str, &str)]) -> Result<Loaded, Vec<ConfigError>> {
-    let paths: Vec<PathBuf> = files.iter().map(|(name, _)| name.into()).collect();
-    let mut read = |path: &Path| {
-        let found = files.iter().find(|(name, _)| Path::new(name) == path);
+/// Files of one directory, whatever its name.
+struct Texts<'a>(&'a [(&'a str, &'a str)]);
+
+impl Files for Texts<'_> {
+    fn read(&mut self, path: &Path) -> io::Result<String> {
+        let found = self.0.iter().find(|(name, _)| Path::new(name) == path);
         let text = found.map(|(_, text)| (*text).to_owned());
         text.ok_or_else(|| io::ErrorKind::NotFound.into())
-    };
-    load_directory(Path::new("conf.d"), &paths, &mut read, pairs(&ENV[..4]))
+    }
+
+    fn list(&mut self, _: &Path) -> io::Result<Vec<PathBuf>> {
+        Ok(self.0.iter().map(|(name, _)| name.into()).collect())
+    }
+}
+
+fn directory(files: &[(&str, &str)]) -> Result<Loaded, Vec<ConfigError>> {
+    load_directory(Path::new("conf.d"), &mut Texts(files), pairs(&ENV[..4]))
 }
 
 #[test]

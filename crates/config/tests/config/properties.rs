@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use weir_config::{Kind, Opt, Scope, Unit, effective_text};
 
-use crate::{ini, load_files, native};
+use crate::{ini, load_files, native, no_file};
 
 /// Options with a value each.
 type Pairs = Vec<(&'static str, String)>;
@@ -200,6 +200,9 @@ proptest! {
         if !first.sources.contains_key("conffile") {
             second.settings.global.conffile.clone_from(&first.settings.global.conffile);
         }
+        // The text has the rules of the directory, and so does not name it.
+        prop_assert_eq!(&second.settings.global.rules_dir, "");
+        second.settings.global.rules_dir.clone_from(&first.settings.global.rules_dir);
         prop_assert_eq!(&first.settings, &second.settings);
         let mut read = |_: &std::path::Path| Ok(file.clone());
         let converted = weir_config::convert(std::path::Path::new("pgbouncer.ini"), &mut read);
@@ -230,6 +233,9 @@ proptest! {
         let text = effective_text(&first);
         let mut second = native(&text).map_err(|e| TestCaseError::fail(format!("{e:?}\n{text}")))?;
         second.settings.global.conffile.clone_from(&first.settings.global.conffile);
+        // The text has the rules of the directory, and so does not name it.
+        prop_assert_eq!(&second.settings.global.rules_dir, "");
+        second.settings.global.rules_dir.clone_from(&first.settings.global.rules_dir);
         prop_assert_eq!(&first.settings, &second.settings);
         let mut read = |_: &std::path::Path| Ok(file.clone());
         let converted = weir_config::convert(std::path::Path::new("pgbouncer.ini"), &mut read);
@@ -252,7 +258,7 @@ proptest! {
         let _ = native(&format!("[databases.a.hosts.{text:?}]\nweight = 1"));
         let _ = native(&format!("[databases.a]\nreplicas = {text:?}\nread_functions = {text:?}"));
         let _ = load_files("a.ini", &[("a.ini", "[pgbouncer]\n")], &[("WEIR_LISTEN_ADDR", &text)]);
-        let _ = weir_config::upstream(&text, std::iter::empty());
+        let _ = weir_config::upstream(&text, &mut no_file, std::iter::empty());
     }
 
     #[test]
