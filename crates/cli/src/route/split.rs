@@ -5,23 +5,23 @@ use std::fmt;
 
 /// Statement of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Statement<'t> {
+pub(crate) struct Statement<'t> {
     /// Line on which the statement begins, from 1.
-    pub(super) line: usize,
+    pub(crate) line: usize,
     /// Text without the semicolon, and without comments in front.
-    pub(super) text: &'t str,
+    pub(crate) text: &'t str,
 }
 
 /// Mistake in a file, on this line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mistake {
-    pub(super) line: usize,
-    pub(super) fault: Fault,
+pub(crate) struct Mistake {
+    pub(crate) line: usize,
+    pub(crate) fault: Fault,
 }
 
 /// Reason for which a file cannot be split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// Command of psql.
     Backslash,
     /// String, name or comment without an end.
@@ -38,13 +38,15 @@ impl fmt::Display for Fault {
 }
 
 /// Splits a text. Empty statements are left out.
-pub(super) fn split(text: &str) -> Result<Vec<Statement<'_>>, Mistake> {
+pub(crate) fn split(text: &str) -> Result<Vec<Statement<'_>>, Mistake> {
     let mut statements = Vec::new();
     let mut begin = None;
     let mut at = 0;
+    // Lines are counted once, since a file may have many statements.
+    let (mut line, mut counted) = (1, 0);
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
         let mistake = |fault| Mistake {
-            line: line_of(text, at),
+            line: 1 + breaks(text, 0, at),
             fault,
         };
         let token = token(rest).map_err(mistake)?;
@@ -52,7 +54,9 @@ pub(super) fn split(text: &str) -> Result<Vec<Statement<'_>>, Mistake> {
             Kind::Blank => {}
             Kind::End => {
                 if let Some(begin) = begin.take() {
-                    statements.push(statement(text, begin, at));
+                    line += breaks(text, counted, begin);
+                    counted = begin;
+                    statements.push(statement(text, line, begin, at));
                 }
             }
             Kind::Backslash if begin.is_none() => return Err(mistake(Fault::Backslash)),
@@ -61,21 +65,23 @@ pub(super) fn split(text: &str) -> Result<Vec<Statement<'_>>, Mistake> {
         at += token.len;
     }
     if let Some(begin) = begin {
-        statements.push(statement(text, begin, text.len()));
+        line += breaks(text, counted, begin);
+        statements.push(statement(text, line, begin, text.len()));
     }
     Ok(statements)
 }
 
-fn statement(text: &str, begin: usize, end: usize) -> Statement<'_> {
+fn statement(text: &str, line: usize, begin: usize, end: usize) -> Statement<'_> {
     Statement {
-        line: line_of(text, begin),
+        line,
         text: text.get(begin..end).unwrap_or_default().trim_end(),
     }
 }
 
-fn line_of(text: &str, at: usize) -> usize {
-    let before = text.as_bytes().get(..at).unwrap_or_default();
-    before.iter().filter(|byte| **byte == b'\n').count() + 1
+/// Number of line breaks in a part of the text.
+fn breaks(text: &str, begin: usize, end: usize) -> usize {
+    let part = text.as_bytes().get(begin..end).unwrap_or_default();
+    part.iter().filter(|byte| **byte == b'\n').count()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
