@@ -1,5 +1,7 @@
 //! The command line as data. Its help texts are part of the interface and written to be read.
 
+mod rules;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,6 +10,8 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use weir_command::exit::{self, Exit};
+
+pub(crate) use self::rules::{InputKind, Rules, RulesTest};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,6 +24,7 @@ Examples:
   weir convert pgbouncer.ini -o weir.toml write the same configuration as weir.toml
   weir route explain queries.sql          say where each statement would run, and why
   weir digests --format csv               export the statements that a running one has seen
+  weir rules test new.toml --against log  count the statements of a log that new rules would meet
   weir hba explain ann shop 10.1.2.3      say which line of auth_hba_file decides, and why
   psql -p 6432 -d weir -c 'SHOW POOLS'    look inside a running one
 
@@ -111,6 +116,9 @@ pub(crate) enum Command {
     /// Ask where statements run
     #[command(subcommand)]
     Route(Route),
+    /// Try query rules on statements of the past
+    #[command(subcommand)]
+    Rules(Rules),
     /// Compare poolers by reproducible benchmarks
     Bench,
     /// Find out how many connections a database is worth

@@ -84,7 +84,8 @@ fn text(table: &Table, format: Format) -> String {
     }
 }
 
-fn csv(table: &Table) -> String {
+/// Writes a table with all columns as CSV.
+pub(crate) fn csv(table: &Table) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     // Writing to memory cannot fail, and all rows are of one length.
     let _ = writer.write_record(&table.columns);

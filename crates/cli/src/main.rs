@@ -19,6 +19,7 @@ mod pgbouncer;
 mod pidfile;
 mod reload;
 mod route;
+mod rules;
 mod run;
 mod secrets;
 mod signals;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
             Command::Digests(args) => digests::print(args),
             Command::Hba(args::Hba::Explain(args)) => hba::explain(args),
             Command::Route(args::Route::Explain(args)) => route::explain(args),
+            Command::Rules(args::Rules::Test(args)) => rules::test(args),
             Command::Run(args) => run::run(args),
             Command::Upgrade(args) => upgrade::ask(args),
             Command::Schema => {

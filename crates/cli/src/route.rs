@@ -12,7 +12,8 @@ use weir_command::exit::{Exit, complain, print};
 use weir_config::PoolSettings;
 use weir_proxy::console::RouteAnswer;
 
-use self::split::{Statement, split};
+use self::split::Statement;
+pub(crate) use self::split::split;
 use crate::args::RouteExplain;
 use crate::console::{ADDRESS, Console};
 use crate::load::Source;

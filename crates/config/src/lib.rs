@@ -76,7 +76,7 @@ pub use crate::explain::pool_text;
 pub use crate::files::Files;
 pub use crate::hint::{HintPoint, HintScheme, HintSource, HintTool, Hints};
 pub use crate::load::{Loaded, is_native, load, load_directory, upstream};
-pub use crate::native::query_rules;
+pub use crate::native::{query_rules, rules_of};
 pub use crate::network::Network;
 pub use crate::options::{
     AUTH_QUERY, Database, Effect, Global, Host, Kind, Opt, Peer, Scope, Unit, UserSettings,

@@ -58,12 +58,32 @@ pub(crate) fn read_rules(raw: &mut Raw, path: &Path, files: &mut dyn Files) {
             raw,
             variables: &Variables::default(),
         }
-        .only_rules(&text),
+        .only_rules(&text, Others::Refused),
         Err(why) => {
             let at = Origin::File(Arc::clone(&file), 0);
             let message = format!("cannot read {}: {why}", quoted(&file));
             raw.fail_at(&at, ErrorKind::Read, message);
         }
+    }
+}
+
+/// Reads the query rules of a weir.toml or of a file of `rules_dir`. Everything else in it, which includes the option
+/// `rules_dir`, is left unread. Mistakes name it as `file`.
+///
+/// # Errors
+/// Returns every mistake found in the rules.
+pub fn rules_of(file: &str, text: &str) -> Result<Vec<QueryRule>, Vec<ConfigError>> {
+    let mut raw = Raw::default();
+    let reader = Reader {
+        lines: line_starts(text),
+        file: file.into(),
+        raw: &mut raw,
+        variables: &Variables::default(),
+    };
+    reader.only_rules(text, Others::Ignored);
+    match raw.errors.is_empty() {
+        true => Ok(raw.rules),
+        false => Err(raw.errors),
     }
 }
 
@@ -105,6 +125,13 @@ struct Reader<'a> {
     variables: &'a Variables,
 }
 
+/// Treatment of what is no query rule.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Others {
+    Ignored,
+    Refused,
+}
+
 impl Reader<'_> {
     /// Parses a text, or records its mistakes.
     fn parse<'t>(&mut self, text: &'t str) -> Option<Spanned<DeTable<'t>>> {
@@ -117,7 +144,7 @@ impl Reader<'_> {
         errors.is_empty().then_some(document)
     }
 
-    fn only_rules(mut self, text: &str) {
+    fn only_rules(mut self, text: &str, others: Others) {
         let Some(document) = self.parse(text) else {
             return;
         };
@@ -126,7 +153,7 @@ impl Reader<'_> {
             let name: &str = key.get_ref();
             if name == "rules" {
                 self.rules(value, &at);
-            } else {
+            } else if others == Others::Refused {
                 let message = format!(
                     "{} is not allowed here: a file of rules_dir has nothing but [[rules]]; \
                      options and other tables belong in the configuration file",

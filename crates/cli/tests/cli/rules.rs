@@ -1,10 +1,10 @@
-//! Query rules on the command line: the files of `rules_dir`.
+//! Query rules on the command line: the files of `rules_dir`, and `weir rules test`.
 
 use std::fs;
 
 use rustix::process::Signal;
 
-use crate::{Dir, Running, with_file};
+use crate::{Dir, Running, output, weir, with_file};
 
 /// Rule that rejects a table.
 fn rule(name: &str) -> String {
@@ -57,4 +57,50 @@ fn a_reload_reads_the_files_of_rules_dir_again() {
     running.expect("reload: rules.stop removed");
     running.signal(Signal::QUIT);
     assert_eq!(running.end(), Some(0));
+}
+
+#[test]
+fn rules_are_tested_against_the_past() {
+    let dir = Dir::new("rules-test");
+    let file = dir.path("new.toml");
+    let log = dir.path("log");
+    // A whole configuration; only its rules are read.
+    let main = "auth_file = \"${NOWHERE}\"\n[databases.shop]\nhost = \"x\"\n";
+    let user = "match.user = \"ann\"\n";
+    fs::write(&file, format!("{main}{}{user}", rule("stop"))).unwrap();
+    let lines = "\
+        2026-11-01 [7] LOG:  duration: 1.500 ms  statement: SELECT *\n\
+        \tFROM t WHERE id = 42\n\
+        2026-11-01 [7] LOG:  duration: 0.100 ms  execute <unnamed>: SELECT 1\n";
+    fs::write(&log, lines).unwrap();
+    let test = |args: &[&str]| output(weir(&["rules", "test"]).arg(&file).args(args));
+    let log = log.to_str().unwrap();
+    let (code, out, err) = test(&["--against", log]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let expected = "\
+rule       action  statements  server_us  notes
+stop       reject           1       1500  taken as met: match.user
+    SELECT * FROM t WHERE id = ?
+(no rule)                   1        100
+    SELECT ?
+";
+    assert_eq!(out, expected);
+    let (code, out, _) = test(&["--against", log, "--format", "json", "--as", "log"]);
+    assert_eq!(code, 0);
+    assert!(out.contains("\"server_us\": 1500"), "{out}");
+    let (code, out, err) = test(&["--against", log, "--as", "digests"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(err.contains(":1: not the output of `weir digests"), "{err}");
+    assert_eq!(test(&["--against", "/nowhere"]).0, 3);
+    fs::write(&file, "\n[[rules]]\nname = \"x\"\naction = \"jump\"\n").unwrap();
+    let (code, out, err) = test(&["--against", log]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(
+        err.contains("new.toml:4: rule \"x\": unknown action"),
+        "{err}"
+    );
+    fs::write(&file, main).unwrap();
+    let (code, _, err) = test(&["--against", log]);
+    assert_eq!(code, 1);
+    assert!(err.contains("new.toml: no rules"), "{err}");
 }

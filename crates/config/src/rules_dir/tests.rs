@@ -236,3 +236,25 @@ fn the_console_cannot_change_the_directory() {
         "SET: \"rules_dir\" changes only by a reload, which reads the rules"
     );
 }
+
+#[test]
+fn only_the_rules_of_any_file_are_read() {
+    let known = |text: &str| {
+        let found =
+            crate::native::rules_of("new.toml", text).map_err(|errors| errors[0].to_string())?;
+        let names = found
+            .iter()
+            .map(|rule| format!("{} {}", rule.rule.name, rule.at));
+        Ok::<_, String>(names.collect::<Vec<_>>())
+    };
+    let main = "no_option = \"${UNSET}\"\nrules_dir = \"rules.d\"\n";
+    let found = known(&format!("{main}{}[databases.shop]\nport = 0\n", rule("a")));
+    assert_eq!(found, Ok(vec!["a new.toml:3".to_owned()]));
+    assert_eq!(known(main), Ok(Vec::new()));
+    let mistake = known("[[rules]]\nname = \"a\"\n").unwrap_err();
+    assert!(
+        mistake.starts_with("new.toml:1: rule \"a\" needs an action"),
+        "{mistake}"
+    );
+    assert!(known("[[rules").unwrap_err().starts_with("new.toml:1: "));
+}
