@@ -3,10 +3,11 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use weir_rules::{ALWAYS, Action, Rule};
+use weir_rules::{ALWAYS, Action, RouteTo, Rule};
 
 use crate::network::Network;
 use crate::raw::Origin;
+use crate::value::toml_duration;
 
 /// Longest name of a rule in bytes.
 pub(crate) const NAME_LEN_MAX: usize = 63;
@@ -58,7 +59,13 @@ impl QueryRule {
         list("kind", texts(&conditions.kinds));
         list("tables", texts(&conditions.tables));
         list("functions", texts(&conditions.functions));
-        list("fingerprint", texts(&conditions.fingerprints));
+        match &rule.action {
+            Action::Rewrite(rewritings) => {
+                let from = rewritings.iter().map(|rewriting| quoted(rewriting.from()));
+                list("fingerprint", from.collect());
+            }
+            _ => list("fingerprint", texts(&conditions.fingerprints)),
+        }
         if let Some(pattern) = &conditions.text {
             out.push_str(&format!("match.text = {}\n", quoted(pattern.as_str())));
         }
@@ -67,17 +74,7 @@ impl QueryRule {
             out.push_str(&format!("match.comment.{key} = {value}\n"));
         }
         out.push_str(&format!("action = {}\n", quoted(self.action())));
-        if let Action::Reject(rejection) = &rule.action {
-            let code = String::from_utf8_lossy(&rejection.code);
-            let message = quoted(&rejection.message);
-            out.push_str(&format!(
-                "message = {message}\nsqlstate = {}\n",
-                quoted(&code)
-            ));
-            if !rejection.hint.is_empty() {
-                out.push_str(&format!("hint = {}\n", quoted(&rejection.hint)));
-            }
-        }
+        out.push_str(&effects(rule));
         if rule.is_dry {
             out.push_str("dry_run = true\n");
         }
@@ -100,10 +97,7 @@ impl QueryRule {
     /// Name of the action, as in the file.
     #[must_use]
     pub fn action(&self) -> &'static str {
-        match &self.rule.action {
-            Action::Pass => "pass",
-            Action::Reject(_) => "reject",
-        }
+        action_name(&self.rule.action)
     }
 
     /// Action of the rule in a few words, such as `reject` or `reject (dry run)`.
@@ -115,6 +109,62 @@ impl QueryRule {
             false => action.to_owned(),
         }
     }
+}
+
+/// Returns the name of an action, as in the file.
+#[must_use]
+pub fn action_name(action: &Action) -> &'static str {
+    match action {
+        Action::Delay(_) => "delay",
+        Action::Log => "log",
+        Action::Pass => "pass",
+        Action::Reject(_) => "reject",
+        Action::Rewrite(_) => "rewrite",
+        Action::Route(_) => "route",
+    }
+}
+
+/// Keys of a rule's action, and what else it does.
+fn effects(rule: &Rule) -> String {
+    let mut out = String::new();
+    let mut put = |key: &str, value: String| out.push_str(&format!("{key} = {value}\n"));
+    match &rule.action {
+        Action::Log | Action::Pass => {}
+        Action::Delay(time) => put("delay", toml_duration(*time)),
+        Action::Reject(rejection) => {
+            put("message", quoted(&rejection.message));
+            put(
+                "sqlstate",
+                quoted(&String::from_utf8_lossy(&rejection.code)),
+            );
+            if !rejection.hint.is_empty() {
+                put("hint", quoted(&rejection.hint));
+            }
+        }
+        Action::Rewrite(rewritings) => {
+            let to = rewritings.first().map_or("", |rewriting| rewriting.to());
+            put("to", quoted(to));
+        }
+        Action::Route(RouteTo::Primary) => put("to", quoted("primary")),
+        Action::Route(RouteTo::Replica) => put("to", quoted("replica")),
+        Action::Route(RouteTo::Host(address)) => put("to", quoted(&format!("host:{address}"))),
+    }
+    if let Some(timeout) = rule.timeout {
+        put("timeout", toml_duration(timeout));
+    }
+    match rule.log {
+        Some(time) if time.is_zero() => put("log", quoted("all")),
+        Some(time) => {
+            let time = toml_duration(time);
+            put("log", quoted(&format!("slow:{}", time.trim_matches('"'))));
+        }
+        None => {}
+    }
+    if let Some(concurrency) = rule.concurrency {
+        put("max_concurrency", concurrency.max.to_string());
+        put("max_waiting", concurrency.queue_max.to_string());
+    }
+    out
 }
 
 /// Writes a text in quotes.
@@ -149,6 +199,12 @@ impl RuleClients {
     pub fn has_group(&self, database: &str, user: &str) -> bool {
         meets(&self.databases, |mask| mask.covers(database))
             && meets(&self.users, |mask| mask.covers(user))
+    }
+
+    /// True if all clients of such a group meet the rule.
+    #[must_use]
+    pub fn is_for_all(&self) -> bool {
+        self.applications.is_empty() && self.networks.is_empty() && self.ports.is_empty()
     }
 
     /// True if a client of such a group meets the rule.

@@ -429,7 +429,8 @@ fn decimal(time: Duration, micros: u128) -> String {
     text.trim_end_matches('0').to_owned()
 }
 
-fn toml_duration(time: Duration) -> String {
+/// Formats a time for weir.toml.
+pub(crate) fn toml_duration(time: Duration) -> String {
     match time.as_micros() {
         0 => "0".to_owned(),
         us if us % 1_000_000 == 0 => format!("\"{}s\"", us / 1_000_000),

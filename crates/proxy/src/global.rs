@@ -18,6 +18,7 @@ use weir_auth::throttle::{Rules, Source};
 use weir_auth::userlist::UserList;
 use weir_config::{AuthLookup, PoolSettings, QueryRule, Settings};
 use weir_pool::{Moment, Quota, Shared};
+use weir_rules::Bulkhead;
 use weir_stats::{Halts, LimitRow, Snapshot};
 
 use crate::clock::Clock;
@@ -31,6 +32,7 @@ use crate::settled::Settled;
 use crate::watching::Watching;
 use crate::worker::{Broken, ClientId};
 
+mod bulkheads;
 mod cluster;
 mod database;
 mod group;
@@ -175,6 +177,11 @@ impl Global {
     pub(crate) fn query_rules(&self) -> Vec<QueryRule> {
         let settled = self.settled();
         lock(&self.halting.rules).effective(&settled.settings.rules)
+    }
+
+    /// Returns the limits of query rules on statements that run at once.
+    pub(crate) fn bulkheads(&self) -> Vec<Arc<Bulkhead>> {
+        lock(&self.halting.bulkheads).all()
     }
 
     /// Changes the query rules at this Unix time in seconds.

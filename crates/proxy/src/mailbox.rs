@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 use weir_auth::kdf::ScramKeys;
 use weir_pool::{Moment, Scope, Transfer};
+use weir_rules::Permit;
 use weir_stats::Snapshot;
 
 use crate::console::Shutdown;
@@ -129,6 +130,8 @@ pub(crate) enum Message {
     },
     /// Answer to `Task`; `found` is true if there was something to do.
     Tasked { question: u64, found: bool },
+    /// A client that has waited in front of a bulkhead may go on.
+    Permit(ClientId, Permit),
     /// Describe yourself to this worker, for this question, with or without digests.
     Describe {
         to: usize,

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use weir_pool::Moment;
+use weir_rules::Bulkhead;
 use weir_session::client::Client as Session;
 
 use crate::driver::{Completion, Driver, Owner, Why};
@@ -42,6 +43,7 @@ mod proxied;
 mod questions;
 mod relay;
 mod release;
+mod rewriting;
 mod roles;
 mod routing;
 mod ruling;
@@ -54,7 +56,9 @@ mod state;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod throttle;
 mod timers;
+mod watches;
 mod welcome;
 
 pub(crate) use access::Answered;
@@ -102,6 +106,10 @@ pub(crate) struct Worker<D> {
     has_checks: bool,
     /// True if query rules may concern a client.
     has_rules: bool,
+    /// True if one of them changes texts.
+    has_rewrites: bool,
+    /// Bulkheads of the query rules.
+    bulkheads: Vec<Arc<Bulkhead>>,
     /// State of the random numbers for query rules.
     dice: u64,
     /// True if a database that is no longer configured may still have clients.
@@ -144,6 +152,8 @@ impl<D: Driver> Worker<D> {
             tables: Tables::new(number, workers, seed, &broken),
             has_checks: false,
             has_rules: false,
+            has_rewrites: false,
+            bulkheads: Vec::new(),
             dice: seed,
             has_removed: false,
             listening: Listening::new(workers, &broken),
@@ -204,6 +214,7 @@ impl<D: Driver> Worker<D> {
             self.complete_or_drop(completion);
             self.run_later();
         }
+        self.grant_permits();
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weir_pool::HostId;
 use weir_pool::Moment;
 use weir_sql::Access;
 use weir_sql::Isolation;
@@ -52,6 +53,8 @@ pub struct RouteState {
     pub consistency: Option<Consistency>,
     /// Maximum age of a replica's data, from a hint; none = the database's alone.
     pub max_staleness: Option<Duration>,
+    /// Replica that a query rule asks for; none = any.
+    pub only: Option<HostId>,
     /// Isolation level of the session's transactions, unless their BEGIN names another; none if it is READ COMMITTED.
     pub isolation: Option<Isolation>,
     /// Position that the session's reads must see (`SET weir.min_lsn`), beside its own commits.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weir_pool::HostId;
 use weir_pool::Moment;
 use weir_watch::HostView;
 use weir_watch::Lsn;
@@ -26,6 +27,8 @@ pub(crate) enum Obstacle {
     Role,
     /// The host is not up.
     State(State),
+    /// A query rule asks for another replica.
+    Other,
     /// The host takes no reads: by its configuration, or its lag.
     Reads,
     /// The host's data may be older than the request allows.
@@ -191,6 +194,8 @@ pub(crate) struct Condition {
     pub(crate) writes: Writes,
     /// Maximum age of the host's data, beside the database's limits.
     pub(crate) max_staleness: Option<Duration>,
+    /// Host that a query rule asks for; none = any.
+    pub(crate) only: Option<HostId>,
     /// Commits that must be visible.
     pub(crate) floor: Floor,
 }
@@ -200,6 +205,8 @@ impl Condition {
     pub(crate) fn obstacle(&self, host: &HostView) -> Option<Obstacle> {
         if !self.has_role(host) {
             Some(Obstacle::Role)
+        } else if self.only.is_some_and(|only| only != host.host) {
+            Some(Obstacle::Other)
         } else if host.state != State::Up {
             Some(Obstacle::State(host.state))
         } else if !host.takes_reads {

@@ -169,6 +169,7 @@ impl Lines<'_> {
             None => "qualifies".to_owned(),
             Some(Obstacle::Role) if self.takes_writes(host) => "takes writes".to_owned(),
             Some(Obstacle::Role) => "is no replica".to_owned(),
+            Some(Obstacle::Other) => "a query rule asks for another host".to_owned(),
             Some(Obstacle::State(state)) => state_in_words(state).to_owned(),
             Some(Obstacle::Reads) => {
                 "takes no reads: by its configuration, max_staleness or max_lag".to_owned()

@@ -26,6 +26,7 @@ impl Ready {
             among: Among::Replicas,
             writes: hosts.writes,
             max_staleness: None,
+            only: None,
             floor: Floor::default(),
         };
         let all = || hosts.hosts.iter().filter(|host| condition.admits(host));
@@ -44,6 +45,7 @@ impl Ready {
         let is_ready = is_of_replicas
             && !self.places.is_empty()
             && condition.max_staleness.is_none()
+            && condition.only.is_none()
             && condition.floor.is_below(self.fresh_to, self.fresh_to_async);
         is_ready.then_some(self.places)
     }

@@ -203,6 +203,7 @@ impl Router {
             among: readers.among,
             writes: ask.hosts.writes,
             max_staleness: ask.session.max_staleness,
+            only: ask.session.only,
             floor: Floor::of(&self.rules, ask),
         }
     }

@@ -14,7 +14,7 @@ pub struct RuleId(pub u32);
 /// Rules in the order of the file.
 #[derive(Debug, Default)]
 pub struct Book {
-    rules: Vec<Entry>,
+    rules: Vec<Option<Entry>>,
     /// Rules that ask for one of some fingerprints.
     by_fingerprint: HashMap<Fingerprint, Vec<RuleId>>,
     /// All other rules.
@@ -81,9 +81,15 @@ fn place(RuleId(number): RuleId) -> (usize, u64) {
 }
 
 impl Book {
-    /// Adds a rule behind the others. If it `goes_on`, later rules may be met too.
+    /// Adds a rule behind the others, with the next number. If it `goes_on`, later rules may be met too.
     pub fn push(&mut self, conditions: Conditions, goes_on: bool) -> RuleId {
         let id = RuleId(u32::try_from(self.rules.len()).unwrap_or(u32::MAX));
+        self.insert(id, conditions, goes_on);
+        id
+    }
+
+    /// Adds a rule behind the others, with a number that is higher than theirs.
+    pub(crate) fn insert(&mut self, id: RuleId, conditions: Conditions, goes_on: bool) {
         match conditions.fingerprints.as_slice() {
             [] => self.others.push(id),
             fingerprints => {
@@ -95,23 +101,31 @@ impl Book {
                 }
             }
         }
-        self.rules.push(Entry {
+        self.rules.resize_with(id.0 as usize, || None);
+        self.rules.push(Some(Entry {
             conditions,
             goes_on,
-        });
-        id
+        }));
+    }
+
+    /// Iterates over the numbers of the rules.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = RuleId> {
+        let numbered = (0..).map(RuleId).zip(&self.rules);
+        numbered
+            .filter(|(_, rule)| rule.is_some())
+            .map(|(id, _)| id)
     }
 
     /// Number of rules.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.rules.len()
+        self.rules.iter().flatten().count()
     }
 
     /// True if there are no rules.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.len() == 0
     }
 
     /// Returns the rules that statements with these facts may meet; without facts, statements that PostgreSQL's grammar
@@ -158,7 +172,7 @@ impl Book {
     }
 
     fn entry(&self, RuleId(number): RuleId) -> Option<&Entry> {
-        self.rules.get(number as usize)
+        self.rules.get(number as usize)?.as_ref()
     }
 }
 

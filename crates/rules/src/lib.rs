@@ -9,11 +9,19 @@
 //! length for each rule that asks for it. This crate decides and counts; it carries nothing out.
 
 mod book;
+mod bulkhead;
 mod conditions;
+mod rewrite;
 mod rule;
+mod rules;
 mod text;
+mod verdict;
 
 pub use book::{Book, Fits, Plan, RuleId};
+pub use bulkhead::{Bulkhead, Entry, Full, Occupancy, Permit, Waiter};
 pub use conditions::Conditions;
-pub use rule::{ALWAYS, Action, Hits, Now, Rejection, Rule, Rules};
+pub use rewrite::{BadRewriting, Rewriting};
+pub use rule::{ALWAYS, Action, Concurrency, Rejection, RouteTo, Rule};
+pub use rules::{Hits, Now, Rules, Statement};
 pub use text::{BadText, CommentPattern, TextPattern};
+pub use verdict::{Limit, Stage, Verdict, Watch, Wish};

@@ -50,6 +50,8 @@ pub(crate) use emulation::{inserted, rarities, sequences};
 #[cfg(test)]
 pub(crate) use protocol::fixture;
 pub(crate) use protocol::repeat;
-pub use protocol::{client, counted, expected, fault, hello, login, relay, ruled, server, splice};
+pub use protocol::{
+    client, counted, expected, fault, hello, login, relay, ruled, server, splice, watched,
+};
 pub use statements::statement;
 pub(crate) use statements::{sql, unnamed};

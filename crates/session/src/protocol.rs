@@ -13,3 +13,4 @@ pub(crate) mod repeat;
 pub mod ruled;
 pub mod server;
 pub mod splice;
+pub mod watched;

@@ -72,6 +72,12 @@ pub struct RuleRow {
     pub place: String,
     /// Counts of the rule.
     pub counts: RuleCounts,
+    /// Number of statements that run now, if the rule limits it.
+    pub running: Option<u32>,
+    /// Number of clients that wait for their turn, if the rule limits how many run.
+    pub waiting: Option<u32>,
+    /// Number of statements that did not get their turn, likewise.
+    pub refused: Option<u64>,
 }
 
 /// Counts of a query rule.

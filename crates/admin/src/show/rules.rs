@@ -16,6 +16,9 @@ pub(crate) static RULES: Show = Show {
         text("expires").ours(),
         text("sample").ours(),
         text("then").ours(),
+        int8("running").ours(),
+        int8("waiting").ours(),
+        int8("refused").ours(),
         text("place").ours(),
     ],
     is_live: true,
@@ -41,6 +44,9 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
                 f64::from(rule.sample) * 100.0 / f64::from(ALWAYS)
             )),
             some(if rule.goes_on { "next" } else { "stop" }),
+            rule.running.and_then(|running| long(running.into())),
+            rule.waiting.and_then(|waiting| long(waiting.into())),
+            rule.refused.and_then(long),
             some(&rule.place),
         ]
     });
@@ -73,6 +79,9 @@ mod tests {
                 dry_hits: 7,
                 last_hit: 1_799_999_999,
             },
+            running: Some(5),
+            waiting: Some(2),
+            refused: Some(0),
         };
         let old = RuleRow {
             name: "old".to_owned(),
@@ -100,8 +109,8 @@ mod tests {
         assert_eq!(
             lines.collect::<Vec<_>>(),
             [
-                "old|pass|expired|0|0|-|2026-01-01 00:00:00 UTC|100%|stop|console:1",
-                "stop|reject|dry run|0|7|2027-01-15 07:59:59 UTC|-|0.5%|next|weir.toml:10",
+                "old|pass|expired|0|0|-|2026-01-01 00:00:00 UTC|100%|stop|-|-|-|console:1",
+                "stop|reject|dry run|0|7|2027-01-15 07:59:59 UTC|-|0.5%|next|5|2|0|weir.toml:10",
             ]
         );
     }

@@ -1,10 +1,10 @@
 //! Reader of `[[rules]]`.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use weir_rules::{ALWAYS, Action, CommentPattern, Conditions, Rejection, Rule, TextPattern};
+use weir_rules::{ALWAYS, CommentPattern, Conditions, Rule, TextPattern};
 use weir_sql::{Facts, Fingerprint, Pattern, StatementKind};
 
 use super::{Reader, in_order, shown};
@@ -12,14 +12,30 @@ use crate::error::ErrorKind;
 use crate::network::Network;
 use crate::raw::{Origin, quoted};
 use crate::rules::{NAME_LEN_MAX, NameMask, QueryRule, RULES_MAX, RuleClients};
+use crate::value::parse_seconds;
 
-/// SQLSTATE of a rejected statement, unless the rule names another: insufficient_privilege.
-const CODE: [u8; 5] = *b"42501";
+mod action;
+
+use action::Given;
 
 /// Keys of a rule, for messages.
-const KEYS: [&str; 11] = [
-    "action", "dry_run", "expires", "hint", "match", "message", "name", "sample", "sqlstate",
-    "then", "to",
+const KEYS: [&str; 16] = [
+    "action",
+    "delay",
+    "dry_run",
+    "expires",
+    "hint",
+    "log",
+    "match",
+    "max_concurrency",
+    "max_waiting",
+    "message",
+    "name",
+    "sample",
+    "sqlstate",
+    "then",
+    "timeout",
+    "to",
 ];
 /// Keys of `match`.
 const CONDITIONS: [&str; 11] = [
@@ -42,10 +58,13 @@ struct Draft {
     at: Origin,
     clients: RuleClients,
     conditions: Conditions,
-    action: Option<(String, Origin)>,
-    message: Option<(String, Origin)>,
-    code: Option<([u8; 5], Origin)>,
-    hint: Option<(String, Origin)>,
+    /// Statements among the fingerprints.
+    statements: Vec<String>,
+    /// Number of fingerprints that were given as digits.
+    digits: usize,
+    given: Given,
+    timeout: Option<Duration>,
+    log: Option<Duration>,
     is_dry: bool,
     expires: Option<i64>,
     sample: u32,
@@ -81,10 +100,11 @@ impl Reader<'_> {
             at,
             clients: RuleClients::default(),
             conditions: Conditions::default(),
-            action: None,
-            message: None,
-            code: None,
-            hint: None,
+            statements: Vec::new(),
+            digits: 0,
+            given: Given::default(),
+            timeout: None,
+            log: None,
             is_dry: false,
             expires: None,
             sample: ALWAYS,
@@ -112,10 +132,16 @@ impl Reader<'_> {
         match key {
             "name" => draft.name = name(value)?,
             "match" => self.conditions(draft, value)?,
-            "action" => draft.action = Some((text(key, value)?, at.clone())),
-            "message" => draft.message = Some((text(key, value)?, at.clone())),
-            "hint" => draft.hint = Some((text(key, value)?, at.clone())),
-            "sqlstate" => draft.code = Some((code(value)?, at.clone())),
+            "action" => draft.given.action = Some((text(key, value)?, at.clone())),
+            "message" => draft.given.message = Some((text(key, value)?, at.clone())),
+            "hint" => draft.given.hint = Some((text(key, value)?, at.clone())),
+            "sqlstate" => draft.given.code = Some((code(value)?, at.clone())),
+            "to" => draft.given.to = Some((text(key, value)?, at.clone())),
+            "delay" => draft.given.delay = Some((span(key, value)?, at.clone())),
+            "max_concurrency" => draft.given.max = Some((count(key, value)?, at.clone())),
+            "max_waiting" => draft.given.waiting_max = Some((count(key, value)?, at.clone())),
+            "timeout" => draft.timeout = Some(span(key, value)?),
+            "log" => draft.log = Some(logged(value)?),
             "dry_run" => draft.is_dry = truth(key, value)?,
             "expires" => draft.expires = Some(time(value)?),
             "sample" => draft.sample = share(value)?,
@@ -170,59 +196,10 @@ impl Reader<'_> {
             let message = format!("there is a rule {shown} already, at {}", other.at);
             return fail(self, &draft.at, message);
         }
-        let Some((action, at)) = &draft.action else {
-            return fail(
-                self,
-                &draft.at,
-                format!("rule {shown} needs an action: \"reject\" or \"pass\""),
-            );
+        let (action, concurrency) = match action::read(&draft, &shown) {
+            Ok(read) => read,
+            Err((at, kind, message)) => return self.raw.fail_at(&at, kind, message),
         };
-        let action = match action.as_str() {
-            "pass" => Action::Pass,
-            "reject" => Action::Reject(Arc::new(Rejection {
-                rule: draft.name.as_str().into(),
-                message: draft.message.as_ref().map_or_else(
-                    || format!("statement rejected by rule {}", draft.name),
-                    |(message, _)| message.clone(),
-                ),
-                code: draft.code.as_ref().map_or(CODE, |(code, _)| *code),
-                hint: draft
-                    .hint
-                    .as_ref()
-                    .map_or_else(String::new, |(hint, _)| hint.clone()),
-            })),
-            other => {
-                let message = format!(
-                    "rule {shown}: unknown action {}; there are reject and pass",
-                    quoted(other)
-                );
-                return self.raw.fail_at(at, ErrorKind::BadValue, message);
-            }
-        };
-        if !matches!(action, Action::Reject(_)) {
-            let of_reject = [
-                ("message", draft.message.as_ref().map(|(_, at)| at)),
-                ("hint", draft.hint.as_ref().map(|(_, at)| at)),
-                ("sqlstate", draft.code.as_ref().map(|(_, at)| at)),
-            ];
-            for (key, at) in of_reject {
-                if let Some(at) = at {
-                    fail(
-                        self,
-                        at,
-                        format!("rule {shown}: {key} is only for action = \"reject\""),
-                    );
-                }
-            }
-        }
-        if draft.conditions.is_everything() && matches!(action, Action::Reject(_)) && !draft.is_dry
-        {
-            let message = format!(
-                "rule {shown} would reject every statement of its clients; add a condition about statements, such as \
-                 match.fingerprint, or use the HBA file to keep clients out"
-            );
-            return fail(self, &draft.at, message);
-        }
         if draft.has_mistake {
             return;
         }
@@ -232,7 +209,10 @@ impl Reader<'_> {
             rule: Rule {
                 name: draft.name.into(),
                 conditions: draft.conditions,
+                log: draft.log.or(action::default_log(&action)),
                 action,
+                timeout: draft.timeout,
+                concurrency,
                 is_dry: draft.is_dry,
                 expires: draft.expires,
                 sample: draft.sample,
@@ -302,6 +282,10 @@ fn condition(draft: &mut Draft, key: &str, value: &DeValue<'_>) -> Result<(), Mi
                 .iter()
                 .map(|text| fingerprint(text))
                 .collect::<Result<_, _>>()?;
+            let (digits, statements) = list
+                .into_iter()
+                .partition::<Vec<_>, _>(|text| text.parse::<Fingerprint>().is_ok());
+            (draft.digits, draft.statements) = (digits.len(), statements);
         }
         "text" => {
             let pattern = text(key, value)?;
@@ -451,6 +435,45 @@ fn time(value: &DeValue<'_>) -> Result<i64, Mistake> {
             quoted(&text)
         ))
     })
+}
+
+/// Reads a time above zero.
+fn span(key: &str, value: &DeValue<'_>) -> Result<Duration, Mistake> {
+    let text = match value {
+        DeValue::Integer(number) => number.as_str().to_owned(),
+        value => text(key, value)?,
+    };
+    let span = parse_seconds(&text).filter(|span| !span.is_zero());
+    span.ok_or_else(|| {
+        bad(format!(
+            "{key} {} must be a time above zero, such as \"500ms\" or \"2s\"",
+            quoted(&text)
+        ))
+    })
+}
+
+/// Reads which statements are logged: `all`, or `slow:200ms` for those that take so long.
+fn logged(value: &DeValue<'_>) -> Result<Duration, Mistake> {
+    let text = text("log", value)?;
+    let slow = text
+        .strip_prefix("slow:")
+        .and_then(|time| parse_seconds(time.trim()));
+    match (text.as_str(), slow.filter(|time| !time.is_zero())) {
+        ("all", _) => Ok(Duration::ZERO),
+        (_, Some(time)) => Ok(time),
+        _ => Err(bad(format!(
+            "log {} must be \"all\", or \"slow:\" and a time, such as \"slow:200ms\"",
+            quoted(&text)
+        ))),
+    }
+}
+
+fn count(key: &str, value: &DeValue<'_>) -> Result<u32, Mistake> {
+    let number = match value {
+        DeValue::Integer(number) => number.as_str().parse().ok(),
+        _ => None,
+    };
+    number.ok_or_else(|| bad(format!("{key} must be a number from 0 to {}", u32::MAX)))
 }
 
 /// Reads a share such as `5%` or 0.05, in parts of a million.

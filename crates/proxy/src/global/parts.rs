@@ -12,6 +12,7 @@ use weir_auth::throttle::{Rules, Throttle};
 use weir_pool::Quota;
 use weir_stats::{Halts, Snapshot};
 
+use super::bulkheads::Bulkheads;
 use super::live_rules::LiveRules;
 use super::{GREETERS_MAX, KEYS_MAX, Quotas, random};
 use crate::mailbox::Mailbox;
@@ -160,6 +161,8 @@ pub(crate) struct Halting {
     pub(crate) is_suspended: AtomicBool,
     /// Changes of query rules.
     pub(crate) rules: Mutex<LiveRules>,
+    /// Limits of query rules on statements that run at once.
+    pub(crate) bulkheads: Mutex<Bulkheads>,
 }
 
 /// Other processes during an upgrade: the one that hands clients over, and the one that takes them.

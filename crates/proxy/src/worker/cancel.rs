@@ -151,6 +151,10 @@ impl<D: Driver> Worker<D> {
             self.cancel_waiter(id);
             return self.cancel_done(asker);
         }
+        if client.is_throttled() && self.cancel_throttled(id) {
+            self.cancel_waiter(id);
+            return self.cancel_done(asker);
+        }
         self.hold_cancel(id, asker);
         self.deliver_cancel(id);
     }

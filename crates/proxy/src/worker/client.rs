@@ -128,6 +128,11 @@ impl<D: Driver> Worker<D> {
             group.counters.bytes_received += bytes.len() as u64;
         }
         let phase = std::mem::discriminant(&client.phase);
+        let rewritten = self.rewrite(id, bytes);
+        let bytes = rewritten.as_deref().unwrap_or(bytes);
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
+            return;
+        };
         if client.input.is_empty() {
             let taken = self.client_input(id, bytes);
             self.keep_input(id, bytes.get(taken..).unwrap_or_default());
@@ -148,6 +153,7 @@ impl<D: Driver> Worker<D> {
 
     /// Handles a client's earlier input again, in every phase that the client enters.
     pub(super) fn take_input(&mut self, id: ClientId) {
+        self.rewrite_first(id);
         // The input, or the caller, may have ended the client.
         while let Some(client) = self.tables.clients.get_mut(id) {
             let input = std::mem::take(&mut client.input);
@@ -198,6 +204,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let waits = client.ticket.is_some()
+            || client.is_throttled()
             || client.stalled
             || client
                 .subscriber
@@ -339,6 +346,7 @@ impl<D: Driver> Worker<D> {
             self.console_left(id);
         }
         self.stop_listening(id, &mut client);
+        self.leave_throttle(id, client.throttled.take());
         let ticket = client.ticket.take();
         if let Some(ticket) = ticket
             && let Some(lane) = self.tables.lanes.must_get_mut(client.lane)

@@ -178,8 +178,7 @@ impl<D: Driver> Worker<D> {
         gathering.snapshot.limits = self.global.limits();
         gathering.snapshot.halts = self.global.halts();
         gathering.snapshot.unix = i64::try_from(self.unix(self.now)).unwrap_or(i64::MAX);
-        let rules = self.global.query_rules();
-        gathering.snapshot.rules = rule_rows(&rules, &gathering.snapshot);
+        gathering.snapshot.rules = rule_rows(&self.global, &gathering.snapshot);
         gathering.snapshot.sizings = self.global.sizings(self.now);
         gathering.snapshot.hosts = self.global.resolver.rows(self.now);
         let snapshot = &mut gathering.snapshot;

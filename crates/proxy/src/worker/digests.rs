@@ -26,10 +26,10 @@ impl<D: Driver> Worker<D> {
         Some(Box::new(digests.show()))
     }
 
-    /// Tells a server the time, if statements are counted.
+    /// Tells a server the time, if statements are counted or query rules may watch them.
     #[inline]
     pub(super) fn tick_server(&mut self, id: ServerId) {
-        if self.tables.digests.is_some()
+        if (self.tables.digests.is_some() || self.has_rules)
             && let Some(server) = self.tables.servers.must_get_mut(id)
         {
             let Moment(now_us) = self.now;

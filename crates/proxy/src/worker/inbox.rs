@@ -51,6 +51,7 @@ impl<D: Driver> Worker<D> {
             }
             Message::Resolved(resolved) => self.resolved(resolved),
             Message::Settings => self.settle_groups(),
+            Message::Permit(client, permit) => self.permitted(client, permit),
             Message::Shutdown(how) => self.shut_down(how),
             Message::Task { task, to } => self.tasked(&task, to),
             Message::Tasked { question, found } => self.task_done(question, found),

@@ -16,7 +16,7 @@ use weir_wire::sqlstate::SqlState;
 use super::ids::{ClientId, GroupId, LaneId, ServerId, Waiter};
 use super::looking;
 use super::routing::Routing;
-use super::ruling::query_rules;
+use super::ruling::{may_rewrite, query_rules};
 use super::slots::{Departure, Group, Lane, Lanes, Server, Stage};
 use super::state;
 use super::tables::Tables;
@@ -93,6 +93,10 @@ impl<D: Driver> Worker<D> {
         };
         self.has_checks |= group.checks != StateCheck::Off;
         self.has_rules |= group.query_rules.is_some();
+        self.has_rewrites |= may_rewrite(group.query_rules.as_deref());
+        if self.has_rules {
+            self.settle_bulkheads();
+        }
         global.workers.fetch_add(1, Ordering::Relaxed);
         let id = self.tables.groups.insert(group);
         self.tables.group_index.insert(global.key.clone(), id);

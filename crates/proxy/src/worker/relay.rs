@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use weir_pool::{Checkout, Moment};
 use weir_session::counted::Digesting;
 use weir_session::fault::Fault;
-use weir_session::relay::{self, Batch, Lobby, Next, Replied};
+use weir_session::relay::{self, Batch, Idle, Lobby, Next, Replied};
 use weir_session::splice::Splice;
 use weir_stats::Blame;
 use weir_wire::backend::TransactionStatus;
@@ -19,6 +19,7 @@ use super::measure::micros;
 use super::ruling::ruling;
 use super::slots::{Client, Phase, Server, Stage};
 use super::tables::{Link, Tables};
+use super::throttle::Gate;
 use super::{Worker, trim};
 use crate::driver::{Driver, Flow, Why};
 use crate::sizing::class_of;
@@ -42,6 +43,7 @@ impl<D: Driver> Worker<D> {
             return input.len();
         };
         if client.ticket.is_some()
+            || client.is_throttled()
             || client
                 .subscriber
                 .as_ref()
@@ -49,12 +51,46 @@ impl<D: Driver> Worker<D> {
         {
             return 0;
         }
-        let (Some(group), Some(lane)) = (
-            self.tables.groups.must_get_mut(client.group),
-            self.tables.lanes.must_get(client.lane),
-        ) else {
-            return input.len();
-        };
+        let mut at = 0;
+        loop {
+            let rest = input.get(at..).unwrap_or_default();
+            let Some(seen) = self.answer_alone(id, rest, luck) else {
+                return input.len();
+            };
+            at += seen.consumed;
+            let batch = match seen.next {
+                Next::More => return at,
+                Next::Terminate => {
+                    self.remove_client(id, Leaving::Orderly, "client close request");
+                    return input.len();
+                }
+                Next::Lease(batch) => batch,
+            };
+            if let Some(taken) = self.listen_request(id, &batch) {
+                return at + taken;
+            }
+            match self.throttle(id) {
+                Gate::Open => {}
+                Gate::Waits => return at,
+                Gate::Refused => continue,
+            }
+            return self
+                .lease_for(id, &batch)
+                .map_or(input.len(), |taken| at + taken);
+        }
+    }
+
+    /// Looks at the input of a client without a server, and sends what is answered without one. None if the client was ended.
+    #[inline]
+    fn answer_alone<'i>(
+        &mut self,
+        id: ClientId,
+        input: &'i [u8],
+        luck: (u64, u64),
+    ) -> Option<Idle<'i>> {
+        let client = self.tables.clients.must_get_mut(id)?;
+        let group = self.tables.groups.must_get_mut(client.group)?;
+        let lane = self.tables.lanes.must_get(client.lane)?;
         if let Some(rules) = &group.query_rules {
             client.fit_rules(rules);
         }
@@ -73,67 +109,44 @@ impl<D: Driver> Worker<D> {
             has_server: lane.shard.has_idle(),
         };
         let seen = match relay::idle(&mut lobby, input, &mut self.answers) {
-            Ok(seen) => {
-                group.counters.client_parses += u64::from(seen.statements.client_parses);
-                seen
-            }
+            Ok(seen) => seen,
             Err(fault) => {
                 self.fail_client(id, &Fault::Protocol(fault));
-                return input.len();
+                return None;
             }
         };
+        group.counters.client_parses += u64::from(seen.statements.client_parses);
         self.send_answers(id);
         for code in &seen.rejected {
             self.count_error(Blame::Pooler, Some(*code));
         }
-        match seen.next {
-            Next::More => seen.consumed,
-            Next::Terminate => {
-                self.remove_client(id, Leaving::Orderly, "client close request");
-                input.len()
-            }
-            Next::Lease(batch) => {
-                if let Some(taken) = self.listen_request(id, &batch) {
-                    return seen.consumed + taken;
-                }
-                self.tables.begin_request(self.now, id, &batch);
-                self.check_out_for(id, Some(&batch));
-                // The client is ended if no server can be had.
-                let Some(client) = self.tables.clients.get(id) else {
-                    return input.len();
-                };
-                let Some(server) = client.lease.filter(|_| client.ticket.is_none()) else {
-                    return seen.consumed;
-                };
-                let leased = self.tables.servers.must_get(server);
-                if leased.is_none_or(|server| server.lease != Some(id)) {
-                    // The server is being checked for the client, who waits for that.
-                    return seen.consumed;
-                }
-                seen.consumed + self.pass_requests(id, server, batch.input, true)
-            }
+        Some(seen)
+    }
+
+    /// Asks for a server for a client's batch, and sends the batch. Returns the number of bytes handled; none if the client was
+    /// ended.
+    #[inline]
+    fn lease_for(&mut self, id: ClientId, batch: &Batch<'_>) -> Option<usize> {
+        self.tables.begin_request(self.now, id, batch);
+        self.check_out_for(id, Some(batch));
+        // The client is ended if no server can be had.
+        let client = self.tables.clients.get(id)?;
+        let Some(server) = client.lease.filter(|_| client.ticket.is_none()) else {
+            return Some(0);
+        };
+        let leased = self.tables.servers.must_get(server);
+        if leased.is_none_or(|server| server.lease != Some(id)) {
+            // The server is being checked for the client, who waits for that.
+            return Some(0);
         }
+        Some(self.pass_requests(id, server, batch.input, true))
     }
 
     /// Begins a client's block anew with this input, which its replica does not get. Returns the number of bytes handled.
     #[cold]
     fn begin_anew(&mut self, id: ClientId, input: &[u8]) -> usize {
         let batch = Batch::scan(input);
-        self.tables.begin_request(self.now, id, &batch);
-        self.check_out_for(id, Some(&batch));
-        // The client is ended if no server can be had.
-        let Some(client) = self.tables.clients.get(id) else {
-            return input.len();
-        };
-        let Some(server) = client.lease.filter(|_| client.ticket.is_none()) else {
-            return 0;
-        };
-        let leased = self.tables.servers.must_get(server);
-        if leased.is_none_or(|server| server.lease != Some(id)) {
-            // The server is being checked for the client, who waits for that.
-            return 0;
-        }
-        self.pass_requests(id, server, input, true)
+        self.lease_for(id, &batch).unwrap_or(input.len())
     }
 
     /// True if a client's next request goes on without the server that the client keeps, which is released.
@@ -395,6 +408,7 @@ impl<D: Driver> Worker<D> {
         trim(&mut buffer);
         self.to_server = buffer;
         self.deliver_cancel(id);
+        self.follow_watches(id, server_id);
         match taken {
             Err(fault) => self.fail_client(id, &Fault::Protocol(fault)),
             Ok(taken) if taken.terminate => {
@@ -435,6 +449,7 @@ impl<D: Driver> Worker<D> {
         if let Ok(replied) = &result {
             self.note_rare(server_id, replied);
         }
+        self.follow_watches(id, server_id);
         let consumed = match result {
             Ok(replied) => {
                 // The next client's bytes go to the server before the last bytes go to this client.

@@ -43,7 +43,7 @@ mod waiting;
 use blocks::{default_isolation, destination};
 use counted::Counted;
 pub use explain::explain_route_offline;
-use hint::{Hinted, hinted};
+use hint::{Hinted, by_rule, hinted};
 use learnt::Learnt;
 use reading::{Fixed, Reading, unread};
 use route::Block;
@@ -603,7 +603,10 @@ impl Routing {
         now: Moment,
     ) -> Reading {
         route.note_commit_mode(batch.input);
-        if !self.reads_texts(&route.state) {
+        let wish = session
+            .wishes_before_lease()
+            .and_then(|wishes| wishes.route.as_ref());
+        if wish.is_none() && !self.reads_texts(&route.state) {
             return Reading::of(&self.fixed.unread);
         }
         self.cluster.follow_writes();
@@ -612,10 +615,14 @@ impl Routing {
             route.follow_isolation(judge);
         }
         let text = || relay::first_text(batch, session).unwrap_or_default();
+        let hints = (rules.comment_hints)
+            .then(|| hinted(text(), &route.state))
+            .flatten();
         Reading {
-            hints: (rules.comment_hints)
-                .then(|| hinted(text(), &route.state))
-                .flatten(),
+            hints: match wish {
+                Some(wish) => Some(by_rule(&wish.value, hints, &route.state, &self.hosts)),
+                None => hints,
+            },
             destination: match route.needs_primary || self.learnt.has(text, now) {
                 true => unread(&self.fixed.refused),
                 false => destination(batch, session, judge, rules),

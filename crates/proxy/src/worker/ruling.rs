@@ -1,10 +1,11 @@
 //! Query rules on this worker: which of them concern a client, and what they have done.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_config::{QueryRule, RuleClients};
-use weir_rules::{Fits, Now, RuleId, Rules};
+use weir_rules::{Action, Bulkhead, Fits, Now, RouteTo, Rule, RuleId, Rules};
 use weir_session::ruled::Ruling;
 use weir_session::settings::Reported;
 use weir_sql::Shaper;
@@ -14,7 +15,7 @@ use super::Worker;
 use super::slots::Client;
 use super::tables::Tables;
 use crate::driver::Driver;
-use crate::global::{Global, GlobalGroup, GroupKey, Purpose};
+use crate::global::{Global, GlobalGroup, GroupKey, Purpose, lock};
 
 /// Query rules of a group.
 #[derive(Debug)]
@@ -33,17 +34,21 @@ pub(super) struct ClientRules {
     /// Reported values that decided, of which `application_name` is one.
     reported: Arc<Reported>,
     fits: Fits,
+    /// True if one of them changes texts.
+    pub(super) rewrite: bool,
 }
 
 impl<D: Driver> Worker<D> {
     /// Puts the query rules in force for all groups.
     pub(super) fn settle_rules(&mut self) {
-        self.has_rules = false;
+        (self.has_rules, self.has_rewrites) = (false, false);
         for (_, group) in self.tables.groups.iter_mut() {
             let before = group.query_rules.as_deref();
             group.query_rules = query_rules(&self.global, &group.global, before);
             self.has_rules |= group.query_rules.is_some();
+            self.has_rewrites |= may_rewrite(group.query_rules.as_deref());
         }
+        self.settle_bulkheads();
     }
 
     /// Returns the Unix time in seconds and a random number for decisions of query rules; anything if there are no rules.
@@ -67,7 +72,14 @@ pub(super) fn query_rules(
     if rules.is_empty() || group.key.purpose != Purpose::Clients {
         return None;
     }
-    GroupRules::new(&rules, &group.key, global.next_id(), before)
+    let mut bulkheads = lock(&global.halting.bulkheads);
+    let mut bulkhead = |rule: &Rule| bulkheads.of(rule);
+    GroupRules::new(&rules, &group.key, global.next_id(), before, &mut bulkhead)
+}
+
+/// True if one of the rules changes texts.
+pub(super) fn may_rewrite(rules: Option<&GroupRules>) -> bool {
+    rules.is_some_and(|group| group.rules.iter().any(|(rule, _)| rule.rewrites()))
 }
 
 impl GroupRules {
@@ -77,13 +89,14 @@ impl GroupRules {
         key: &GroupKey,
         version: u64,
         before: Option<&Self>,
+        bulkhead: &mut dyn FnMut(&Rule) -> Option<Arc<Bulkhead>>,
     ) -> Option<Box<Self>> {
         let of_group = |rule: &&QueryRule| rule.clients.has_group(&key.database, &key.user);
         let found: Vec<&QueryRule> = all.iter().filter(of_group).collect();
         if found.is_empty() {
             return None;
         }
-        let mut rules = Rules::new(found.iter().map(|rule| rule.rule.clone()));
+        let mut rules = Rules::new(found.iter().map(|rule| rule.rule.clone()), bulkhead);
         if let Some(before) = before {
             rules.inherit(&before.rules);
         }
@@ -92,6 +105,54 @@ impl GroupRules {
             clients: found.iter().map(|rule| rule.clients.clone()).collect(),
             version,
         }))
+    }
+}
+
+/// What the query rules of a group say about a text, for people.
+#[derive(Debug, Default)]
+pub(super) struct Explained {
+    /// Host that a rule asks for.
+    pub(super) route: Option<RouteTo>,
+    /// A line for each rule that the text meets.
+    pub(super) notes: Vec<String>,
+}
+
+impl GroupRules {
+    /// Returns what the rules say about a text of a client. Rules for some clients only are named, and do not decide.
+    pub(super) fn explain(&mut self, shaper: &Shaper, text: &[u8], unix: i64) -> Explained {
+        let mut fits = Fits::default();
+        let mut is_for_some = HashSet::new();
+        for (number, (clients, (rule, _))) in (0..)
+            .map(RuleId)
+            .zip(self.clients.iter().zip(self.rules.iter()))
+        {
+            fits.insert(number);
+            if !clients.is_for_all() {
+                is_for_some.insert(Arc::clone(&rule.name));
+            }
+        }
+        let now = Now { unix, dice: 0 };
+        let mut found = Explained::default();
+        for rule in self.rules.met(shaper, &fits, text, now) {
+            let for_some = is_for_some.contains(&rule.name);
+            let extent = match (rule.is_dry, for_some) {
+                (true, _) => ", which only counts (dry run)",
+                (false, true) => {
+                    ", if application_name, address and port of the client meet it too"
+                }
+                (false, false) => "",
+            };
+            let action = weir_config::action_name(&rule.action);
+            found
+                .notes
+                .push(format!("meets rule {} ({action}){extent}", rule.name));
+            if let (Action::Route(to), false, false, None) =
+                (&rule.action, rule.is_dry, for_some, &found.route)
+            {
+                found.route = Some(to.clone());
+            }
+        }
+        found
     }
 }
 
@@ -114,6 +175,7 @@ impl Client {
             self.rules = Some(Box::new(ClientRules {
                 version: group.version,
                 reported: Arc::clone(reported),
+                rewrite: group.rules.have_rewrites(&fits),
                 fits,
             }));
         }
@@ -165,10 +227,14 @@ impl Tables {
 }
 
 /// Returns the rows of the rules in force, with the counts of all workers.
-pub(super) fn rule_rows(rules: &[QueryRule], snapshot: &Snapshot) -> Vec<RuleRow> {
+pub(super) fn rule_rows(global: &Global, snapshot: &Snapshot) -> Vec<RuleRow> {
+    let rules = global.query_rules();
+    let bulkheads = lock(&global.halting.bulkheads);
     let rows = rules.iter().map(|found| {
         let rule = &found.rule;
         let counts = snapshot.rule_counts.get(&*rule.name);
+        let bulkhead = rule.concurrency.and_then(|_| bulkheads.named(&rule.name));
+        let occupancy = bulkhead.map(|bulkhead| bulkhead.occupancy());
         let has_ended = rule.expires.is_some_and(|end| end <= snapshot.unix);
         RuleRow {
             name: rule.name.to_string(),
@@ -183,6 +249,9 @@ pub(super) fn rule_rows(rules: &[QueryRule], snapshot: &Snapshot) -> Vec<RuleRow
             goes_on: rule.goes_on,
             place: found.at.to_string(),
             counts: counts.copied().unwrap_or_default(),
+            running: occupancy.map(|it| it.running),
+            waiting: occupancy.map(|it| it.waiting),
+            refused: occupancy.map(|it| it.refused),
         }
     });
     rows.collect()

@@ -31,10 +31,12 @@ use super::inquiry::Inquiry;
 use super::keeping::Kept;
 use super::listening::Subscriber;
 use super::measure::Timing;
+use super::rewriting::Rewriter;
 use super::routing::{Route, Routing};
 use super::ruling::{ClientRules, GroupRules};
 use super::sizing::Counted;
 use super::state::Pinned;
+use super::throttle::Throttled;
 use crate::console::{Conversation, Role};
 use crate::driver::Key;
 use crate::global::{GlobalGroup, GlobalPool};
@@ -183,6 +185,10 @@ pub(super) struct Client {
     pub(super) repeats: Option<Box<Repeats>>,
     /// Query rules that fit the client, once that was asked.
     pub(super) rules: Option<Box<ClientRules>>,
+    /// Set while a query rule lets the client wait.
+    pub(super) throttled: Option<Box<Throttled>>,
+    /// Position in the client's messages, if its texts may be rewritten.
+    pub(super) rewriter: Option<Box<Rewriter>>,
     /// Host of the client's transaction, if its database has several.
     pub(super) route: Option<Box<Route>>,
     /// Time of the client's timer, if armed.
@@ -215,6 +221,8 @@ impl Client {
             subscriber: None,
             repeats: None,
             rules: None,
+            throttled: None,
+            rewriter: None,
             route: None,
             timer: None,
         }
@@ -408,6 +416,8 @@ pub(super) struct Server {
     /// True if the server has got nothing of that batch yet, because requests of ours come first (one host).
     pub(super) net_waits: bool,
     pub(super) timer: Option<Moment>,
+    /// Time of the timer for the statement that runs, if a query rule has set one.
+    pub(super) watch_at: Option<Moment>,
 }
 
 impl Server {
@@ -448,6 +458,7 @@ impl Server {
             kept_batch: Vec::new(),
             net_waits: false,
             timer: None,
+            watch_at: None,
         }
     }
 }

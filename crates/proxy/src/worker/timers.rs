@@ -29,6 +29,8 @@ pub(super) enum Timer {
     Server(ServerId),
     Sizing,
     Stats,
+    Throttle(ClientId),
+    Watch(ServerId),
 }
 
 /// Deadlines in order.
@@ -75,6 +77,8 @@ impl<D: Driver> Worker<D> {
                 Timer::Server(id) => self.server_timer(id),
                 Timer::Sizing => self.sizing_timer(),
                 Timer::Stats => self.stats_timer(),
+                Timer::Throttle(id) => self.throttle_timer(id),
+                Timer::Watch(id) => self.watch_timer(id),
             }
         }
     }
@@ -142,7 +146,8 @@ impl<D: Driver> Worker<D> {
         let busy = server.is_some_and(|server| server.session.is_busy());
         // A pinned client has its server between transactions, too.
         let at_work = server.is_some_and(|server| !server.session.is_free());
-        let idle = !at_work && client.ticket.is_none();
+        let waits = client.ticket.is_some() || client.is_throttled();
+        let idle = !at_work && !waits;
         let checks = [
             (
                 settings.query_timeout,
@@ -152,7 +157,7 @@ impl<D: Driver> Worker<D> {
             ),
             (
                 settings.query_timeout,
-                client.ticket.is_some(),
+                waits,
                 client.request_at,
                 Fault::QueryTimeoutWaiting,
             ),

@@ -17,6 +17,7 @@ use crate::relay::STATEMENT_MAX;
 use crate::relay::lost_block::LostBlock;
 use crate::relay::request::deallocate::Deallocating;
 use crate::relay::request::own_names::OwnNames;
+use crate::ruled::Decided;
 use crate::sequences;
 use crate::settings::{Reported, Settings};
 use crate::sql;
@@ -175,8 +176,8 @@ pub struct Client {
     unnamed: Option<Box<Unnamed>>,
     /// Shape of the last text that was prepared without a name, if statements are counted.
     pub(crate) unnamed_shape: Option<ShapeKey>,
-    /// True if the query rules have judged the first statement of the batch that waits for a server.
-    pub(crate) is_ruled: bool,
+    /// Decisions of the query rules about the batch that waits for a server.
+    pub(crate) decided: Option<Box<Decided>>,
     pub(crate) settings: Arc<Settings>,
     /// Settings that the meaning of the client's statements depends on.
     pub(crate) planned: Planned,
@@ -303,6 +304,7 @@ impl Client {
     /// Refuses the batch that begins with this message before a server saw it. An error was sent in place of its first
     /// reply, and [`crate::relay::idle`] drops the rest of the batch (hazards COR-25 and COR-49).
     pub fn refuse_batch(&mut self, first_tag: u8) {
+        self.decided = None;
         self.refusing = match first_tag {
             tag::QUERY | tag::FUNCTION_CALL => Refusing::Message,
             _ => Refusing::ToSync,

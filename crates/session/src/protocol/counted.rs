@@ -168,6 +168,10 @@ impl Counting {
         (self.now_us, self.unix) = (now_us, unix);
     }
 
+    pub(crate) fn now_us(&self) -> u64 {
+        self.now_us
+    }
+
     pub(crate) fn unix(&self) -> u64 {
         self.unix
     }

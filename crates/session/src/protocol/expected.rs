@@ -15,6 +15,7 @@ use crate::counted::Counted;
 use crate::inserted::Inserted;
 use crate::own_settings::WrongSetting;
 use crate::statement::{Statement, is_roomy};
+use crate::watched::Watched;
 
 /// Kind of request that owes a reply (or, for [`Kind::CopyEnd`], ends one).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,6 +164,8 @@ pub struct Expected {
     pub(crate) required: Option<Box<Required>>,
     /// Digests that the request counts for.
     pub(crate) counted: Counted,
+    /// Watch of a query rule over the statement.
+    pub(crate) watched: Option<Box<Watched>>,
 }
 
 /// A request of ours that must succeed before anything of the client's runs ([`crate::server::Server::require`]).
@@ -208,6 +211,7 @@ impl Expected {
             begins: false,
             required: None,
             counted: Counted::default(),
+            watched: None,
         }
     }
 

@@ -5,9 +5,10 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_auth::login::LoginError;
-use weir_rules::Rejection;
+use weir_rules::{Rejection, Wish};
 use weir_sql::{Reason, Reasons};
 use weir_wire::encode::{ErrorReport, Severity};
 use weir_wire::options::OptionsError;
@@ -122,6 +123,8 @@ pub enum Fault {
     QueryWaitTimeoutServerDown(String),
     /// A query rule rejects the statement.
     Rejected(Arc<Rejection>),
+    /// A query rule has cancelled the statement, which ran for longer than its timeout.
+    RuleTimeout(Wish<Duration>),
     /// The client asked for replication.
     ReplicationUnsupported,
     /// The server connection was lost while it worked for this client. Nothing of its transaction was committed.
@@ -184,9 +187,10 @@ impl Fault {
             | Self::ShuttingDown
             | Self::SuspendTimeout => SqlState::ADMIN_SHUTDOWN,
             Self::AuthenticationFailed(credential) => credential.code(),
-            Self::Cancelled | Self::QueryTimeout | Self::QueryTimeoutWaiting => {
-                SqlState::QUERY_CANCELED
-            }
+            Self::Cancelled
+            | Self::QueryTimeout
+            | Self::QueryTimeoutWaiting
+            | Self::RuleTimeout(_) => SqlState::QUERY_CANCELED,
             Self::ClientIdleTimeout => SqlState::IDLE_SESSION_TIMEOUT,
             Self::IdleTransactionTimeout => SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
             Self::LoginRejected
@@ -276,6 +280,10 @@ impl Fault {
                 "query_wait_timeout".into()
             }
             Self::Rejected(rejection) => rejection.message.clone().into(),
+            Self::RuleTimeout(Wish { rule, value }) => {
+                let seconds = value.as_secs_f64();
+                format!("canceling statement due to rule {rule} (timeout {seconds} s)").into()
+            }
             Self::ReplicationUnsupported => "replication connections are not supported; connect to PostgreSQL directly".into(),
             Self::ServerLost => "server conn crashed?".into(),
             Self::OutcomeUnknown => {
@@ -350,6 +358,7 @@ impl Fault {
             Self::BlockFailed
                 | Self::Cancelled
                 | Self::Rejected(_)
+                | Self::RuleTimeout(_)
                 | Self::TransactionLost
                 | Self::SequenceRefused
                 | Self::StateRefused(_)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_rules::{Fits, Now, Rule, RuleId, Rules};
+use weir_rules::{Bulkhead, Fits, Now, Rule, RuleId, Rules};
 use weir_sql::{Functions, Judge, Shaper};
 use weir_stats::{DigestFigures, Digests};
 use weir_wire::backend::TransactionStatus;
@@ -33,7 +33,10 @@ impl World {
     /// A world with these rules, which all fit the client.
     pub(crate) fn with_rules(rules: impl IntoIterator<Item = Rule>) -> Self {
         Self {
-            rules: Rules::new(rules),
+            rules: Rules::new(rules, &mut |rule| {
+                let limit = rule.concurrency?;
+                Some(Bulkhead::new(limit.max, limit.queue_max))
+            }),
             ..Self::new()
         }
     }

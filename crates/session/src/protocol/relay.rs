@@ -45,6 +45,7 @@ pub use lost_block::leave_block;
 pub(crate) use net::Net;
 pub(crate) use reply::definitions::Definitions;
 pub use reply::{Replied, ServerFault, replies};
+pub use request::ruled::full;
 pub use request::{StatementCounts, Taken, begin, begin_in_front, requests};
 pub use texts::{any_text, give_setting_now};
 

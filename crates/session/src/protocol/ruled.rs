@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use weir_rules::{Fits, Now, Rejection, Rules};
+use weir_rules::{Fits, Now, Permit, Rejection, Rules, Stage, Statement as Ruled, Verdict};
 use weir_sql::Shaper;
+use weir_wire::frame::{HEADER_LEN, Side, header};
 use weir_wire::frontend::{self, tag};
 
 use crate::client::Client;
@@ -22,64 +23,234 @@ pub struct Ruling<'a> {
     pub now: Now,
 }
 
+/// Decisions about the first statement of a batch that waits for a server, so that nothing is decided twice.
+#[derive(Debug, Default)]
+pub(crate) struct Decided {
+    /// Tag of the batch's first message.
+    tag: u8,
+    /// True if PostgreSQL forgets the unnamed statement when that message fails.
+    forgets: bool,
+    /// True if the Parse in front was judged.
+    pub(crate) is_prepared: bool,
+    /// Decision about the first statement that runs.
+    pub(crate) judged: Option<Judged>,
+}
+
+/// Decision about a statement that is about to run.
+#[derive(Debug, Default)]
+pub(crate) struct Judged {
+    pub(crate) verdict: Verdict,
+    /// Permit of the bulkhead in front of the statement.
+    pub(crate) permit: Option<Permit>,
+}
+
+/// First statement of a batch that runs.
+enum First<'a> {
+    Text(&'a [u8]),
+    Bound(&'a [u8]),
+}
+
 impl Ruling<'_> {
-    /// Returns the error of a rule that rejects a text of one or more statements.
-    pub fn decide(&mut self, text: &[u8], is_whole: bool) -> Option<Arc<Rejection>> {
+    /// Decides on a text of one or more statements, of which all or only the beginning is here.
+    pub(crate) fn decide(&mut self, text: (&[u8], bool), stage: Stage) -> Verdict {
         self.now.dice = self.now.dice.wrapping_add(1);
         self.rules
-            .decide(self.shaper, self.fits, text, is_whole, self.now)
+            .decide(self.shaper, self.fits, text, stage, self.now)
     }
 
-    /// Returns the error of a rule that rejects the statement of a message, with which a batch begins outside of a transaction.
-    /// If there is none, the statement is not judged again behind the lease of a server. PostgreSQL forgets the unnamed
-    /// statement when a simple query or an unnamed Parse fails.
+    /// Decides on a batch of a client that has no server; `tag` and `body` are those of its first message, and `batch` is what of
+    /// it is here. Returns the error of a rule that rejects that message. PostgreSQL forgets the unnamed statement when a
+    /// simple query or an unnamed Parse fails.
     pub(crate) fn decide_first(
         &mut self,
         client: &mut Client,
-        message: u8,
-        body: &[u8],
+        (message, body): (u8, &[u8]),
+        batch: &[u8],
     ) -> Option<Arc<Rejection>> {
+        if client.decided.is_some() {
+            return None;
+        }
         let (rejection, forgets) = match message {
             tag::QUERY => {
                 let text = body.strip_suffix(b"\0").unwrap_or(body);
-                (self.decide(text, true), true)
+                (self.decide_run(client, text), true)
             }
             tag::PARSE => {
                 let parse = frontend::Parse::parse(body).ok()?;
-                (self.decide(parse.sql, true), parse.name.is_empty())
+                let verdict = self.decide((parse.sql, true), Stage::Prepare);
+                (verdict.rejection, parse.name.is_empty())
             }
             tag::BIND => {
                 let head = frontend::Bind::head(body).ok()??;
-                (self.decide_bound(client, head.statement), false)
+                let verdict = self.decide_bound(client, head.statement);
+                (decided(client, verdict), false)
             }
-            _ => return None,
+            _ => (None, false),
         };
-        match &rejection {
-            Some(_) if forgets => client.forget_unnamed(),
-            Some(_) => {}
-            None => client.is_ruled = true,
+        if rejection.is_some() {
+            client.decided = None;
+            if forgets {
+                client.forget_unnamed();
+            }
+            return rejection;
         }
-        rejection
+        if !matches!(message, tag::QUERY | tag::BIND) {
+            self.decide_ahead(client, batch);
+        }
+        if message == tag::PARSE {
+            client.decided.get_or_insert_default().is_prepared = true;
+        }
+        if let Some(decided) = &mut client.decided {
+            (decided.tag, decided.forgets) = (message, forgets);
+        }
+        None
     }
 
-    /// Returns the error of a rule that rejects what the client's name of a statement stands for.
-    pub(crate) fn decide_bound(&mut self, client: &Client, name: &[u8]) -> Option<Arc<Rejection>> {
+    fn decide_run(&mut self, client: &mut Client, text: &[u8]) -> Option<Arc<Rejection>> {
+        let verdict = self.decide((text, true), Stage::Run);
+        decided(client, verdict)
+    }
+
+    /// Decides on the first statement that a batch runs behind other messages.
+    fn decide_ahead(&mut self, client: &mut Client, batch: &[u8]) {
+        let verdict = match first_run(batch) {
+            Some(First::Text(text)) => self.decide((text, true), Stage::Run),
+            Some(First::Bound(name)) => self.decide_bound(client, name),
+            None => return,
+        };
+        // What rejects it does so when its turn has come.
+        client.decided.get_or_insert_default().judged = Some(Judged {
+            verdict,
+            permit: None,
+        });
+    }
+
+    /// Returns another text for a text of the client's, if a rule has one.
+    pub fn rewrite(&mut self, text: &[u8]) -> Option<Vec<u8>> {
+        self.now.dice = self.now.dice.wrapping_add(1);
+        self.rules.rewrite(self.shaper, self.fits, text, self.now)
+    }
+
+    /// Decides on what the client's name of a statement stands for, which is about to run.
+    pub(crate) fn decide_bound(&mut self, client: &Client, name: &[u8]) -> Verdict {
         if name.is_empty() {
             let body = client.unnamed_body();
             let text = body.split(|byte| *byte == 0).next().unwrap_or_default();
-            return self.decide(text, true);
+            return self.decide((text, true), Stage::Run);
         }
-        let (_, statement) = client.statement(name)?;
-        self.decide_prepared(statement?)
+        match client.statement(name) {
+            Some((_, Some(statement))) => self.decide_prepared(statement),
+            _ => Verdict::default(),
+        }
     }
 
-    /// Returns the error of a rule that rejects a prepared statement.
-    pub(crate) fn decide_prepared(&mut self, statement: &Statement) -> Option<Arc<Rejection>> {
+    /// Decides on a prepared statement that is about to run.
+    fn decide_prepared(&mut self, statement: &Statement) -> Verdict {
         self.now.dice = self.now.dice.wrapping_add(1);
-        let shape = statement.shape_key(self.shaper)?;
-        let text = statement.text();
-        self.rules
-            .decide_one(shape, self.fits, text, text, self.now)
+        let mut verdict = Verdict::default();
+        if let Some(shape) = statement.shape_key(self.shaper) {
+            let text = statement.text();
+            let statement = Ruled {
+                shape,
+                alone: text,
+                whole: text,
+            };
+            let (fits, now) = (self.fits, self.now);
+            self.rules
+                .decide_one(statement, fits, Stage::Run, now, &mut verdict);
+        }
+        verdict
+    }
+}
+
+/// Keeps a decision for when the statement's server has been found. Returns the error of a rejection, which needs none.
+fn decided(client: &mut Client, verdict: Verdict) -> Option<Arc<Rejection>> {
+    if verdict.rejection.is_some() {
+        return verdict.rejection;
+    }
+    client.decided.get_or_insert_default().judged = Some(Judged {
+        verdict,
+        permit: None,
+    });
+    None
+}
+
+/// Finds the first statement that a batch runs. If the batch has not ended, what it prepares first is taken for that.
+fn first_run(batch: &[u8]) -> Option<First<'_>> {
+    let mut prepared: Vec<frontend::Parse<'_>> = Vec::new();
+    let mut rest = batch;
+    while let Ok(Some(header)) = header(rest, Side::Frontend) {
+        let Some(body) = rest.get(HEADER_LEN..header.total_len()) else {
+            break;
+        };
+        match header.tag {
+            tag::QUERY => return Some(First::Text(body.strip_suffix(b"\0").unwrap_or(body))),
+            tag::PARSE => prepared.extend(frontend::Parse::parse(body)),
+            tag::BIND => {
+                let name = frontend::Bind::head(body).ok()??.statement;
+                let mut known = prepared.iter().rev();
+                let text = known
+                    .find(|parse| parse.name == name)
+                    .map(|parse| parse.sql);
+                return Some(text.map_or(First::Bound(name), First::Text));
+            }
+            tag::SYNC => return None,
+            _ => {}
+        }
+        rest = rest.get(header.total_len()..).unwrap_or_default();
+    }
+    prepared.first().map(|parse| First::Text(parse.sql))
+}
+
+impl Client {
+    /// Returns what the rules want before the batch in front gets a server.
+    #[must_use]
+    pub fn wishes_before_lease(&self) -> Option<&Verdict> {
+        let judged = self.decided.as_ref()?.judged.as_ref()?;
+        Some(&judged.verdict).filter(|verdict| verdict.comes_before_lease())
+    }
+
+    /// Gives the batch in front the permit of a bulkhead.
+    pub fn permit(&mut self, permit: Permit) {
+        if let Some(judged) = self.decided.as_mut().and_then(|it| it.judged.as_mut()) {
+            judged.permit = Some(permit);
+        }
+    }
+
+    /// Refuses the batch in front, about which the rules have decided, before a server saw it. An error was sent in place of its
+    /// first reply.
+    pub fn refuse_decided(&mut self) {
+        let (tag, forgets) =
+            (self.decided.as_ref()).map_or((tag::PARSE, false), |it| (it.tag, it.forgets));
+        if forgets {
+            self.forget_unnamed();
+        }
+        self.refuse_batch(tag);
+    }
+
+    /// Takes the decision about the statement that runs first, if it was decided before.
+    pub(crate) fn take_judged(&mut self) -> Option<Judged> {
+        let judged = self.decided.as_mut()?.judged.take();
+        self.forget_what_was_used();
+        judged
+    }
+
+    /// True if the Parse in front was judged before.
+    pub(crate) fn take_prepared(&mut self) -> bool {
+        let decided = self.decided.as_mut();
+        let is_prepared = decided.is_some_and(|it| std::mem::take(&mut it.is_prepared));
+        self.forget_what_was_used();
+        is_prepared
+    }
+
+    fn forget_what_was_used(&mut self) {
+        self.decided
+            .take_if(|decided| !decided.is_prepared && decided.judged.is_none());
+    }
+
+    /// Forgets what was decided about the batch in front, which does not run.
+    pub fn forget_decision(&mut self) {
+        self.decided = None;
     }
 }
 

@@ -23,6 +23,7 @@ use crate::settings::{Reported, Settings};
 use crate::state::{Answer, Question};
 use crate::statement::{Prepared, Statement};
 use crate::unnamed;
+use crate::watched::Watching;
 
 mod asking;
 mod rest;
@@ -144,6 +145,8 @@ pub struct Server {
     /// Maximum length in bytes of a message from the server, by the rules of the last request.
     pub(crate) message_max: u32,
     pub(crate) counting: Counting,
+    /// Watches of query rules over statements; none before the first one.
+    pub(crate) watching: Option<Box<Watching>>,
 }
 
 /// Comparison of a statement's columns on the server with those that the client relies on.
@@ -227,6 +230,7 @@ impl Server {
             before: Before::default(),
             message_max: u32::MAX,
             counting: Counting::default(),
+            watching: None,
         }
     }
 

@@ -120,6 +120,40 @@ fn the_printed_rules_are_the_same_rules() {
         [[rules]]
         name = "none"
         action = "pass"
+
+        [[rules]]
+        name = "new-text"
+        match.fingerprint = ["SELECT a FROM t WHERE b = $1", "SELECT a, c FROM t WHERE b = $1"]
+        action = "rewrite"
+        to = "SELECT a FROM t WHERE b = $1 LIMIT 100"
+
+        [[rules]]
+        name = "few"
+        match.tables = "reports"
+        action = "route"
+        to = "replica"
+        timeout = "2s"
+        log = "slow:200ms"
+        max_concurrency = 5
+        max_waiting = 20
+
+        [[rules]]
+        name = "one-host"
+        match.tables = "reports"
+        action = "route"
+        to = "host:10.0.0.7"
+        log = "all"
+
+        [[rules]]
+        name = "later"
+        match.tables = "reports"
+        action = "delay"
+        delay = "1500ms"
+
+        [[rules]]
+        name = "seen"
+        match.tables = "reports"
+        action = "log"
         "#;
     let before = rules(text);
     let printed: String = before.iter().map(QueryRule::to_toml).collect();
@@ -143,11 +177,11 @@ fn a_rule_with_a_mistake_is_refused_with_its_line_and_what_to_do() {
         ),
         (
             "name = \"a\"",
-            "weir.toml:4: rule \"a\" needs an action: \"reject\" or \"pass\"",
+            "weir.toml:4: rule \"a\" needs an action; there are delay, log, pass, reject, rewrite and route",
         ),
         (
             "name = \"a\"\naction = \"drop\"",
-            "weir.toml:6: rule \"a\": unknown action \"drop\"; there are reject and pass",
+            "weir.toml:6: rule \"a\": unknown action \"drop\"; there are delay, log, pass, reject, rewrite and route",
         ),
         (
             "name = \"a\"\naction = \"reject\"\nmatch.database = \"shop\"",
@@ -222,4 +256,64 @@ fn a_rule_with_a_mistake_is_refused_with_its_line_and_what_to_do() {
         settings_of("auth_type = \"any\"\nrules = 5").unwrap_err()[0]
             .contains("rules must be a list of tables")
     );
+}
+
+#[test]
+fn an_action_without_what_it_needs_is_refused() {
+    for (rule, expected) in [
+        (
+            "action = \"rewrite\"",
+            "weir.toml:6: rule \"a\": action = \"rewrite\" needs to: to = ",
+        ),
+        (
+            "action = \"rewrite\"\nto = \"SELECT 1\"\nmatch.fingerprint = \"fb21bbb7f498cf13\"",
+            "weir.toml:7: rule \"a\": action = \"rewrite\" needs match.fingerprint as a statement",
+        ),
+        (
+            "action = \"rewrite\"\nto = \"SELECT $1\"\nmatch.fingerprint = \"SELECT 1\"",
+            "weir.toml:7: rule \"a\": $1 is only in to: both need the same parameters",
+        ),
+        (
+            "action = \"rewrite\"\nto = \"SELEC 1\"\nmatch.fingerprint = \"SELECT 1\"",
+            "weir.toml:7: rule \"a\": to is not a statement of PostgreSQL's grammar",
+        ),
+        (
+            "action = \"rewrite\"\nto = \"SELECT 2\"\nmatch.fingerprint = \"SELECT 1\"\nlog = \"all\"",
+            "weir.toml:4: rule \"a\": timeout, log and max_concurrency cannot stand beside action = \"rewrite\"",
+        ),
+        (
+            "action = \"route\"\nto = \"standby\"",
+            "weir.toml:7: rule \"a\": to = \"standby\" must be \"primary\", \"replica\" or \"host:\" and",
+        ),
+        (
+            "action = \"pass\"\nto = \"replica\"",
+            "weir.toml:7: rule \"a\": to is only for action = \"rewrite\" or \"route\"",
+        ),
+        (
+            "action = \"delay\"",
+            "weir.toml:6: rule \"a\": action = \"delay\" needs delay: delay = \"500ms\"",
+        ),
+        (
+            "action = \"delay\"\ndelay = 0",
+            "weir.toml:7: delay \"0\" must be a time above zero",
+        ),
+        (
+            "action = \"pass\"\nmax_waiting = 5",
+            "weir.toml:7: rule \"a\": max_waiting needs max_concurrency",
+        ),
+        (
+            "action = \"pass\"\nmax_concurrency = 0",
+            "weir.toml:7: rule \"a\": max_concurrency = 0 lets nothing run",
+        ),
+        (
+            "action = \"log\"\nlog = \"slow\"",
+            "weir.toml:7: log \"slow\" must be \"all\", or \"slow:\" and a time",
+        ),
+    ] {
+        let mistake = mistake(&format!("name = \"a\"\n{rule}"));
+        assert!(
+            mistake.starts_with(expected),
+            "{mistake}\ninstead of\n{expected}"
+        );
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use weir_config::PoolSettings;
 use weir_pool::{HostId, Moment};
 use weir_route::{Ask, Explanation, Load, Ready, RouteState, Router, Rules, Verdict};
+use weir_rules::RouteTo;
 use weir_session::client::Client as Session;
 use weir_session::relay::Batch;
 use weir_sql::Judge;
@@ -15,7 +16,7 @@ use weir_wire::encode;
 use super::super::Worker;
 use super::super::ids::GroupId;
 use super::super::state;
-use super::hint::{Hinted, hinted};
+use super::hint::{Hinted, by_rule, hinted};
 use super::reading::unread;
 use super::{Routing, default_isolation, destination, loads, next_dice, rules};
 use crate::console::{RouteAnswer, RouteQuestion};
@@ -93,7 +94,13 @@ impl<D: Driver> Worker<D> {
             group.judge.set_catalogue(&catalogue, generation);
         }
         let load = loads(&tables.lanes, &group.lanes, routing.share(&group.settings));
-        let mut answer = routing.explain(text, &mut group.judge, &load, self.now);
+        let unix = i64::try_from(self.global.clock.unix_seconds(self.now)).unwrap_or(i64::MAX);
+        let rules = group.query_rules.as_mut();
+        let explained = rules.map(|rules| rules.explain(&tables.shaper, text, unix));
+        let explained = explained.unwrap_or_default();
+        let route = explained.route.as_ref();
+        let mut answer = routing.explain(text, &mut group.judge, &load, (self.now, route));
+        answer.notes.extend(explained.notes);
         if !database_state.is_loaded() {
             answer.notes.push(NO_CATALOGUE.to_owned());
         }
@@ -116,7 +123,7 @@ impl<D: Driver> Worker<D> {
             return Err(Refusal::NotRouted(database));
         };
         let (mut judge, is_loaded) = self.judge_for(&pool);
-        let mut answer = routing.explain(text, &mut judge, &|_| Load::default(), self.now);
+        let mut answer = routing.explain(text, &mut judge, &|_| Load::default(), (self.now, None));
         answer.notes.push(NO_POOL.to_owned());
         if !is_loaded {
             answer.notes.push(NO_CATALOGUE.to_owned());
@@ -203,7 +210,7 @@ impl Routing {
         text: &[u8],
         judge: &mut Judge,
         load: &dyn Fn(HostId) -> Load,
-        now: Moment,
+        (now, route): (Moment, Option<&RouteTo>),
     ) -> RouteAnswer {
         let mut message = Vec::new();
         // A text from a message fits into a message.
@@ -218,6 +225,10 @@ impl Routing {
             ..RouteState::default()
         };
         let hints = hints_of(text, self.router.rules(), &session);
+        let hints = match route {
+            Some(to) => Some(by_rule(to, hints, &session, &self.hosts)),
+            None => hints,
+        };
         let ask = Ask {
             access: &destination.access,
             session: hints.as_ref().map_or(&session, |hinted| &hinted.state),

@@ -4,8 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use weir_config::parse_seconds;
-use weir_route::RouteState;
+use weir_route::{RouteState, Split, Wanted};
+use weir_rules::RouteTo;
 use weir_sql::hints;
+use weir_watch::Snapshot;
 
 use super::rules::{consistency, role, split};
 
@@ -55,6 +57,48 @@ pub(super) fn hinted(text: &[u8], session: &RouteState) -> Option<Hinted> {
         }
     });
     found
+}
+
+/// Returns the facts of a session as a query rule changes them, behind the hints of the text. A host that the database does not
+/// have decides nothing.
+pub(super) fn by_rule(
+    to: &RouteTo,
+    hints: Option<Hinted>,
+    session: &RouteState,
+    hosts: &Snapshot,
+) -> Hinted {
+    let mut hinted = hints.unwrap_or_else(|| Hinted {
+        state: session.clone(),
+        wrong: None,
+    });
+    let state = &mut hinted.state;
+    match to {
+        RouteTo::Primary => state.role = Wanted::Primary,
+        // What does not read stays on the primary.
+        RouteTo::Replica => (state.role, state.split) = (Wanted::Auto, Some(Split::Auto)),
+        RouteTo::Host(name) => {
+            let host = hosts.hosts.iter().find(|host| is_named(&host.name, name));
+            let primary = hosts.primary().map(|primary| primary.host);
+            match host.map(|host| host.host) {
+                Some(host) if Some(host) == primary => state.role = Wanted::Primary,
+                Some(host) => {
+                    (state.role, state.split) = (Wanted::Auto, Some(Split::Auto));
+                    state.only = Some(host);
+                }
+                None => {}
+            }
+        }
+    }
+    hinted
+}
+
+/// True if a host has this name, with or without its port.
+fn is_named(host: &str, name: &str) -> bool {
+    let without_port = || {
+        host.rsplit_once(':')
+            .map(|(address, _)| address.trim_matches(['[', ']']))
+    };
+    host == name || without_port() == Some(name)
 }
 
 /// Lets a hint decide. False if its name or value has no meaning.

@@ -105,6 +105,9 @@ pub fn idle<'i>(
                     false => 0,
                 };
                 seen.consumed += answered;
+                if answered > 0 {
+                    lobby.client.forget_decision();
+                }
                 if answered == 0 {
                     seen.next = Next::Lease(batch);
                     return Ok(seen);
@@ -151,7 +154,9 @@ fn reject(
 ) -> Option<SqlState> {
     let Lobby { client, ruling, .. } = &mut *lobby;
     let body = rest.get(HEADER_LEN..header.total_len())?;
-    let rejection = ruling.as_mut()?.decide_first(client, header.tag, body)?;
+    let rejection = ruling
+        .as_mut()?
+        .decide_first(client, (header.tag, body), rest)?;
     let fault = Fault::Rejected(rejection);
     fault.encode(to_client);
     client.refuse_batch(header.tag);

@@ -327,9 +327,10 @@ impl Work<'_, '_> {
     /// Removes the front entry, whose reply is complete, and applies its effects, also on the unnamed statement.
     #[inline]
     fn finish_front(&mut self) {
-        let Some(entry) = self.server.queue.pop() else {
+        let Some(mut entry) = self.server.queue.pop() else {
             return;
         };
+        self.server.end_watch(&mut entry);
         if let Some(mut required) = entry.required.filter(|required| required.is_due) {
             required.is_due = false;
             required.interrupted += 1;
@@ -679,6 +680,10 @@ impl Work<'_, '_> {
         self.server.queue.fail_inserted();
         let retyped = || failure::retyped(&self.server.queue, self.client.waiting, body);
         let refusal = self.refusal(body).or(moved).or_else(retyped);
+        let refusal = match self.server.is_watching() && self.is_clients() {
+            true => self.server.watch_error(body).or(refusal),
+            false => refusal,
+        };
         let verdict = self.error_of_server(body)?;
         match refusal {
             Some(message) if verdict == Verdict::Keep => {
@@ -706,6 +711,9 @@ impl Work<'_, '_> {
         let is_doubtful = definitions == Definitions::Doubtful;
         if is_doubtful {
             server.prepared.doubt_all();
+        }
+        if server.queue.is_empty() {
+            server.forget_watched_portals();
         }
         (self.client).transaction_over(server.queue.is_empty(), is_doubtful);
         if let Some(subscriptions) = &mut self.client.subscriptions {

@@ -9,7 +9,8 @@ use weir_wire::frontend::tag;
 
 use super::{ClientFault, Link, STREAM_MIN, is_too_long};
 use crate::client::{Client, Rest};
-use crate::expected::{Duty, Expected, Kind, Refusal};
+use crate::expected::{Duty, Expected, Kind};
+use crate::ruled::Judged;
 use crate::server::{HostFacts, Progress, Sent, Server};
 use crate::settings::Reported;
 use crate::splice::Splice;
@@ -23,7 +24,7 @@ mod outcome;
 pub(crate) mod own_names;
 mod prepared;
 mod returning;
-mod ruled;
+pub(crate) mod ruled;
 mod sequences;
 mod settling;
 
@@ -96,6 +97,7 @@ fn begin_by(
 ) -> Result<(), encode::EncodeError> {
     client.leave_own_names();
     server.counting.forget_portals();
+    server.forget_watched_portals();
     server.progress = Progress::Fresh;
     server.returning.clear();
     server.pieces = None;
@@ -233,6 +235,7 @@ pub fn requests(
         to_client,
         stalled: false,
         sets_modes: false,
+        judged: None,
         statements: StatementCounts::default(),
     };
     let at = work.streamed();
@@ -282,6 +285,8 @@ struct Work<'w, 'l, 'i, 's> {
     stalled: bool,
     /// True if the present text may set the modes of a transaction that has begun.
     sets_modes: bool,
+    /// Decision of the query rules about the present statement.
+    judged: Option<Judged>,
     statements: StatementCounts,
 }
 
@@ -358,6 +363,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             to_client: &mut *self.to_client,
             stalled: false,
             sets_modes: false,
+            judged: None,
             // The client's request was counted before.
             statements: StatementCounts::default(),
         };
@@ -405,8 +411,9 @@ impl<'i> Work<'_, '_, 'i, '_> {
             }
             tag::QUERY => {
                 let is_passed = self.query(message);
-                if is_passed {
-                    self.link.server.sent = Sent::Whole;
+                match is_passed {
+                    true => self.link.server.sent = Sent::Whole,
+                    false => self.keep_decision(),
                 }
                 return Ok(is_passed);
             }
@@ -415,6 +422,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             tag::SYNC => {
                 self.link.server.sent = Sent::Whole;
                 self.pass(message, Some(Kind::Sync));
+                self.link.client.forget_decision();
                 self.return_to_startup();
                 self.link.server.bound = 0;
             }
@@ -459,9 +467,12 @@ impl<'i> Work<'_, '_, 'i, '_> {
             None => {
                 self.note_execute();
                 let counted = self.count_execute(message);
+                let watched = self.watch_execute(message);
                 self.link.server.sent = Sent::OpenBatch;
                 self.pass(message, None);
-                self.expect(Expected::new(Kind::Execute, Duty::Forward).with_counted(counted));
+                let mut entry = Expected::new(Kind::Execute, Duty::Forward).with_counted(counted);
+                entry.watched = watched;
+                self.expect(entry);
                 self.return_behind(message)?;
             }
             Some(entry) => {
@@ -512,8 +523,8 @@ impl<'i> Work<'_, '_, 'i, '_> {
         }
         self.note_local(text);
         self.return_to_startup();
-        if let Some(rejection) = self.rejected_query(message) {
-            self.refuse_query(Refusal::Rule(rejection));
+        if let Some(refusal) = self.judge_query(message) {
+            self.refuse_query(refusal);
             return true;
         }
         let effects = self.effects_of_query(message);

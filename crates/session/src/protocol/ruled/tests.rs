@@ -1,6 +1,7 @@
 use std::sync::Arc;
+use std::time::Duration;
 
-use weir_rules::{ALWAYS, Action, Conditions, Rejection, Rule, Rules};
+use weir_rules::{Action, Concurrency, Conditions, Rejection, Rule, Rules};
 use weir_sql::Fingerprint;
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
@@ -15,18 +16,11 @@ fn stop(text: &str) -> Rule {
         code: *b"57014",
         hint: "ask the DBA".to_owned(),
     };
-    Rule {
-        name: "stop".into(),
-        conditions: Conditions {
-            fingerprints: Fingerprint::exact(text).into_iter().collect(),
-            ..Conditions::default()
-        },
-        action: Action::Reject(Arc::new(rejection)),
-        is_dry: false,
-        expires: None,
-        sample: ALWAYS,
-        goes_on: false,
-    }
+    let conditions = Conditions {
+        fingerprints: Fingerprint::exact(text).into_iter().collect(),
+        ..Conditions::default()
+    };
+    Rule::new("stop", conditions, Action::Reject(Arc::new(rejection)))
 }
 
 fn world() -> World {
@@ -135,7 +129,7 @@ fn rt_46_a_statement_that_is_older_than_the_rule_is_rejected_when_it_is_bound() 
                 ready(out, IDLE);
             }),
         );
-        world.rules = Rules::new([stop(STOPPED)]);
+        world.rules = Rules::new([stop(STOPPED)], &mut |_| None);
         let batch = messages(|out| {
             bind(out, "", name);
             encode::execute(out, b"", 0).unwrap();
@@ -190,4 +184,135 @@ fn a_text_of_several_statements_is_rejected_as_a_whole() {
     let mut world = world();
     let sent = text(&world.send(&query(&format!("INSERT INTO t VALUES (1); {STOPPED}"))));
     assert!(!sent.contains("INSERT"), "{sent}");
+}
+
+/// A rule for the tables named report, with these changes.
+fn watch(change: impl FnOnce(&mut Rule)) -> Rule {
+    let conditions = Conditions {
+        tables: vec![weir_sql::Pattern::read("report").unwrap()],
+        ..Conditions::default()
+    };
+    let mut rule = Rule::new("watch", conditions, Action::Pass);
+    change(&mut rule);
+    rule
+}
+
+/// Batch that runs a text without a name, or a text as a simple query.
+fn runs(text: &str) -> [Vec<u8>; 2] {
+    let batch = messages(|out| {
+        encode::parse(out, b"", text.as_bytes(), &[0, 0]).unwrap();
+        bind(out, "", "");
+        encode::execute(out, b"", 0).unwrap();
+        encode::sync(out).unwrap();
+    });
+    [query(text), batch]
+}
+
+fn done(is_batch: bool) -> Vec<u8> {
+    messages(|out| {
+        if is_batch {
+            plain(out, "12");
+        }
+        complete(out, "SELECT 1");
+        ready(out, IDLE);
+    })
+}
+
+#[test]
+fn a_statement_that_takes_long_is_logged_without_its_literals() {
+    for (number, said) in runs("SELECT a FROM report WHERE id = 7").iter().enumerate() {
+        let mut world =
+            World::with_rules([watch(|rule| rule.log = Some(Duration::from_millis(2)))]);
+        for (us, lines) in [(1_999, 0), (2_000, 1)] {
+            world.send(said);
+            world.answer(us, &done(number == 1));
+            let found = world.server.take_log_lines();
+            assert_eq!(found.len(), lines, "{us}");
+            for line in found {
+                let shown = (&*line.rule, &*line.text, line.took.as_micros(), line.code);
+                assert_eq!(
+                    shown,
+                    ("watch", "SELECT a FROM report WHERE id = ?", 2_000, None)
+                );
+            }
+        }
+        world.send(said);
+        world.answer(5_000, &failed("22012", IDLE));
+        assert_eq!(world.server.take_log_lines()[0].code, Some(*b"22012"));
+        world.send(&query("SELECT 1"));
+        world.answer(9_000, &done(false));
+        assert!(world.server.take_log_lines().is_empty());
+    }
+}
+
+#[test]
+fn a_statement_in_a_pipeline_has_its_own_time() {
+    let mut world =
+        World::with_rules([watch(|rule| rule.timeout = Some(Duration::from_millis(5)))]);
+    let [_, slow] = runs("SELECT a FROM report");
+    let [_, other] = runs("SELECT 1");
+    world.send(&[slow.clone(), other, slow].concat());
+    assert_eq!(world.server.watch_ends_us(), Some(5_000));
+    world.answer(3_000, &done(true));
+    assert_eq!(
+        world.server.watch_ends_us(),
+        None,
+        "no rule for the second one"
+    );
+    world.answer(9_000, &done(true));
+    assert_eq!(world.server.watch_ends_us(), Some(17_000));
+    world.answer(1, &done(true));
+    assert_eq!(world.server.watch_ends_us(), None);
+}
+
+#[test]
+fn the_error_of_a_statement_that_was_cancelled_names_the_rule() {
+    for said in runs("SELECT a FROM report") {
+        let mut world = World::with_rules([watch(|rule| {
+            rule.timeout = Some(Duration::from_millis(1500))
+        })]);
+        world.send(&said);
+        world.server.watch_is_over();
+        assert_eq!(world.server.watch_ends_us(), None, "cancelled once");
+        let heard = text(&world.answer(1_500_000, &failed("57014", IDLE)));
+        assert!(
+            heard.contains("canceling statement due to rule watch (timeout 1.5 s)"),
+            "{heard}"
+        );
+        assert!(world.server.is_free());
+        // A cancel of the client's own keeps its words.
+        world.send(&said);
+        let own = failed("57014", IDLE);
+        assert_eq!(world.answer(1, &own), own);
+    }
+}
+
+#[test]
+fn as_many_statements_run_as_the_bulkhead_lets() {
+    for said in runs("SELECT a FROM report") {
+        let is_batch = said[0] == b'P';
+        let limit = Concurrency {
+            max: 1,
+            queue_max: 5,
+        };
+        let mut world = World::with_rules([watch(|rule| rule.concurrency = Some(limit))]);
+        world.send(&[said.clone(), said.clone()].concat());
+        let refused = match is_batch {
+            true => messages(|out| {
+                plain(out, "1");
+                error(out, "26000");
+                ready(out, IDLE);
+            }),
+            false => failed("22P02", IDLE),
+        };
+        let heard = text(&world.answer(1, &[done(is_batch), refused].concat()));
+        assert!(
+            heard.contains("1 statements of rule watch run already (max_concurrency)"),
+            "{heard}"
+        );
+        // The first one has given its place back.
+        world.send(&said);
+        assert_eq!(world.answer(1, &done(is_batch)), done(is_batch));
+        assert!(world.server.is_free());
+    }
 }

@@ -1,9 +1,10 @@
 //! A sample of each error with its guide. `…` stands for parts of a text that vary.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_auth::login::LoginError;
-use weir_rules::Rejection;
+use weir_rules::{Rejection, Wish};
 use weir_sql::{Reason, Reasons};
 use weir_wire::frame::{FrameError, Side};
 use weir_wire::options::OptionsError;
@@ -12,7 +13,7 @@ use weir_wire::startup::StartupError;
 use super::{Guide, Theme};
 use crate::fault::{Credential, Fault};
 use crate::own_settings::WrongSetting;
-use crate::relay::ClientFault;
+use crate::relay::{ClientFault, full};
 
 const LIMIT: &str = "Raise the option, or find the clients in `SHOW CLIENTS`.";
 const BROKEN: &str = "The client is broken or hostile. The log has its address.";
@@ -403,6 +404,22 @@ fn state() -> Vec<Sample> {
             "A [query rule](../guide/rules.md) rejects the statement; message, SQLSTATE and hint are the rule's own, if it has \
              any. The session continues; a transaction fails as after any other error.",
             "Ask whoever has made the rule: `SHOW RULES`.",
+        ),
+        state(
+            Fault::Rejected(full(&"NAME".into(), 5)),
+            "As many statements run as a [query rule](../guide/rules.md) lets run at once. Outside of a transaction the client has \
+             waited for `query_wait_timeout`, or `max_waiting` others wait. The session continues; a transaction fails as after \
+             any other error.",
+            "Try again later.",
+        ),
+        state(
+            Fault::RuleTimeout(Wish {
+                rule: "NAME".into(),
+                value: Duration::from_secs(2),
+            }),
+            "The statement ran for longer than a [query rule](../guide/rules.md) lets it run (`timeout`), and was cancelled. The \
+             session continues; a transaction fails as after any other error.",
+            "Make the statement faster, or change the rule.",
         ),
         state(
             Fault::SequenceRefused,

@@ -45,6 +45,7 @@ impl Work<'_, '_> {
         let first = skipped.last();
         let repeats = first.is_some_and(|failed| failure::repeats(self.server, failed, body));
         self.skip_unnamed(&skipped);
+        self.server.end_skipped_watch(&mut skipped);
         if !repeats && (for_client || renamed.is_some()) {
             self.count_skipped(&mut skipped, body);
         }

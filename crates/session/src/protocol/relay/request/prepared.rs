@@ -12,7 +12,7 @@ use weir_wire::frontend::{self, BindHead, tag};
 use super::meaning::Meaning;
 use super::{HEAD, Message, Work};
 use crate::client::{Parsed, Pin, Rest, key};
-use crate::expected::{Duty, Expected, Kind, Refusal, Renamed, Undo};
+use crate::expected::{Duty, Expected, Kind, Renamed, Undo};
 use crate::relay::{ClientFault, Link, STATEMENT_MAX, STATEMENTS_MAX};
 use crate::server::Sent;
 use crate::statement::{Copy, NAME_PREFIX, Statement, put_parse};
@@ -91,9 +91,9 @@ impl Work<'_, '_, '_, '_> {
             Some((_, None)) | None => {}
         }
         let statement = self.intern(definition);
-        if let Some(rejection) = self.rejected(statement.text(), true) {
+        if let Some(refusal) = self.judge_parse(statement.text(), true) {
             self.link.server.sent = Sent::OpenBatch;
-            self.refuse_parse(name, Refusal::Rule(rejection));
+            self.refuse_parse(name, refusal);
             return true;
         }
         let effects = self.effects_of(&statement);
@@ -288,17 +288,21 @@ impl Work<'_, '_, '_, '_> {
         if !self.note_bound(head.portal, head.statement) {
             return Ok(false);
         }
-        if let Some(rejection) = self.rejected_bind(&head) {
-            self.refuse_bind(message, &head, rejection)?;
+        if let Some(refusal) = self.judge_bind(&head) {
+            self.refuse_bind(message, &head, refusal)?;
             return Ok(true);
         }
         let asked = self.link.server.comparison.as_ref();
         let changed = asked.map(|asked| Arc::clone(&asked.next));
         let meaning = match self.meaning_of_bind(head.portal, head.statement) {
-            Meaning::Open => return Ok(self.stall()),
+            Meaning::Open => {
+                self.keep_decision();
+                return Ok(self.stall());
+            }
             meaning => meaning,
         };
         self.count_bound(&head, meaning.statement());
+        self.watch_bound(&head);
         let begins = meaning.is_ours() && self.begins_batch();
         self.statements.binds += 1;
         self.link.server.bound += 1;

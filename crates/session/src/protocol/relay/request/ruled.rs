@@ -1,49 +1,125 @@
-//! Query rules: statements that a rule rejects are replaced by one that fails.
+//! Query rules: statements that a rule rejects are replaced by one that fails, and others are watched.
 //!
-//! The server is sent a statement that PostgreSQL refuses, and the reply shows the rule's error. So the server treats the
-//! transaction as after any other error: 25P02 follows, and savepoints and ReadyForQuery are the server's own.
+//! In place of a rejected statement the server is sent one that PostgreSQL refuses, and the reply shows the rule's error. So the
+//! server treats the transaction as after any other error: 25P02 follows, and savepoints and ReadyForQuery are the server's own.
 
 use std::sync::Arc;
 
-use weir_rules::Rejection;
+use weir_rules::{Rejection, Stage};
 use weir_wire::backend::TransactionStatus;
-use weir_wire::frontend::BindHead;
+use weir_wire::frontend::{self, BindHead};
 
 use super::{Message, Work};
 use crate::expected::{Duty, Expected, Kind, Refusal, Undo};
 use crate::relay::ClientFault;
+use crate::ruled::Judged;
 use crate::server::Sent;
+use crate::watched::Watched;
 
 impl Work<'_, '_, '_, '_> {
-    /// Returns the error of a rule that rejects a simple query.
+    /// Decides on a simple query. Returns the error of a rule that rejects it, and keeps the decision otherwise.
     #[inline]
-    pub(super) fn rejected_query(&mut self, message: Message) -> Option<Arc<Rejection>> {
-        self.link.ruling.as_ref()?;
-        let body = self.body(message);
-        let text = body.strip_suffix(b"\0").unwrap_or(body);
-        self.rejected(text, message.is_whole())
+    pub(super) fn judge_query(&mut self, message: Message) -> Option<Refusal> {
+        let ruling = self.link.ruling.as_mut()?;
+        let judged = match self.link.client.take_judged() {
+            Some(judged) => judged,
+            None => {
+                let body = self
+                    .input
+                    .get(message.at + super::HEAD..message.at + message.have)
+                    .unwrap_or_default();
+                let text = body.strip_suffix(b"\0").unwrap_or(body);
+                let verdict = ruling.decide((text, message.is_whole()), Stage::Run);
+                Judged {
+                    verdict,
+                    permit: None,
+                }
+            }
+        };
+        self.admit(judged)
     }
 
-    /// Returns the error of a rule that rejects a text.
+    /// Decides on the text of a Parse. Returns the error of a rule that rejects it.
     #[inline]
-    pub(super) fn rejected(&mut self, text: &[u8], is_whole: bool) -> Option<Arc<Rejection>> {
+    pub(super) fn judge_parse(&mut self, text: &[u8], is_whole: bool) -> Option<Refusal> {
         let ruling = self.link.ruling.as_mut()?;
-        match std::mem::take(&mut self.link.client.is_ruled) {
-            true => None,
-            false => ruling.decide(text, is_whole),
-        }
-    }
-
-    /// Returns the error of a rule that rejects the statement of a Bind. The rule may be younger than the statement. In a failed
-    /// transaction, PostgreSQL's own error comes first.
-    #[inline]
-    pub(super) fn rejected_bind(&mut self, head: &BindHead<'_>) -> Option<Arc<Rejection>> {
-        let ruling = self.link.ruling.as_mut()?;
-        let is_failed = self.link.server.status() == TransactionStatus::Failed;
-        if std::mem::take(&mut self.link.client.is_ruled) || is_failed {
+        if self.link.client.take_prepared() {
             return None;
         }
-        ruling.decide_bound(self.link.client, head.statement)
+        let verdict = ruling.decide((text, is_whole), Stage::Prepare);
+        verdict.rejection.map(Refusal::Rule)
+    }
+
+    /// Decides on the statement of a Bind, which may be older than the rules. Returns the error of a rule that rejects it, and
+    /// keeps the decision otherwise. In a failed transaction, PostgreSQL's own error comes first.
+    #[inline]
+    pub(super) fn judge_bind(&mut self, head: &BindHead<'_>) -> Option<Refusal> {
+        let ruling = self.link.ruling.as_mut()?;
+        if self.link.server.status() == TransactionStatus::Failed {
+            return None;
+        }
+        let judged = match self.link.client.take_judged() {
+            Some(judged) => judged,
+            None => Judged {
+                verdict: ruling.decide_bound(self.link.client, head.statement),
+                permit: None,
+            },
+        };
+        self.admit(judged)
+    }
+
+    /// Lets a statement pass its bulkhead. Returns the error of a rejection, or of a bulkhead that is full.
+    fn admit(&mut self, mut judged: Judged) -> Option<Refusal> {
+        if let Some(rejection) = judged.verdict.rejection {
+            return Some(Refusal::Rule(rejection));
+        }
+        if let Some(limit) = &judged.verdict.limit {
+            judged.permit = judged.permit.filter(|permit| permit.is_of(&limit.bulkhead));
+            if judged.permit.is_none() {
+                judged.permit = limit.bulkhead.try_enter();
+            }
+            if judged.permit.is_none() {
+                return Some(Refusal::Rule(full(&limit.rule, limit.max)));
+            }
+        }
+        self.judged = Some(judged);
+        None
+    }
+
+    /// Gives back the decision about a statement that has to wait for replies. The next server that may get it uses it.
+    pub(super) fn keep_decision(&mut self) {
+        if let Some(judged) = self.judged.take() {
+            let decided = self.link.client.decided.get_or_insert_default();
+            decided.judged = Some(judged);
+        }
+    }
+
+    /// Watches the statement of a Bind.
+    #[inline]
+    pub(super) fn watch_bound(&mut self, head: &BindHead<'_>) {
+        let watched = self.watched();
+        if watched.is_some() || self.link.server.is_watching() {
+            self.link.server.watch_portal(head.portal, watched);
+        }
+    }
+
+    /// Returns the watch over what an Execute runs.
+    #[inline]
+    pub(super) fn watch_execute(&mut self, message: Message) -> Option<Box<Watched>> {
+        if !self.link.server.is_watching() {
+            return None;
+        }
+        let execute = frontend::Execute::parse(self.body(message)).ok()?;
+        self.link.server.watch_execute(execute.portal)
+    }
+
+    /// Returns the watch over the statement that was decided on.
+    #[inline]
+    pub(super) fn watched(&mut self) -> Option<Box<Watched>> {
+        let judged = self.judged.take()?;
+        let watched = Watched::new(judged, self.link.server.counting.now_us())?;
+        self.link.server.begin_watching();
+        Some(watched)
     }
 
     /// Sends a Bind of a statement that no server has, in place of one that is rejected.
@@ -51,13 +127,25 @@ impl Work<'_, '_, '_, '_> {
         &mut self,
         message: Message,
         head: &BindHead<'_>,
-        rejection: Arc<Rejection>,
+        refusal: Refusal,
     ) -> Result<(), ClientFault> {
         let nobody = self.link.registry.nobody();
         self.link.server.sent = Sent::OpenBatch;
         self.bind_renamed(message, head, &nobody)?;
         let entry = Expected::new(Kind::Bind, Duty::Forward);
-        self.expect(entry.with_undo(Undo::Refused(Refusal::Rule(rejection))));
+        self.expect(entry.with_undo(Undo::Refused(refusal)));
         Ok(())
     }
+}
+
+/// Returns the error for a statement of a rule of which `max` statements run already.
+#[cold]
+#[must_use]
+pub fn full(rule: &Arc<str>, max: u32) -> Arc<Rejection> {
+    Arc::new(Rejection {
+        rule: Arc::clone(rule),
+        message: format!("{max} statements of rule {rule} run already (max_concurrency)"),
+        code: *b"53400",
+        hint: "Try again later.".to_owned(),
+    })
 }

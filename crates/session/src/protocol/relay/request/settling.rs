@@ -10,7 +10,7 @@ use weir_wire::frontend::{self, tag};
 use super::meaning::Meaning;
 use super::{Message, Work};
 use crate::client::{self, Parsed};
-use crate::expected::{Duty, Expected, Kind, Refusal, Renamed, UnnamedEffect};
+use crate::expected::{Duty, Expected, Kind, Renamed, UnnamedEffect};
 use crate::relay::Link;
 use crate::server::Sent;
 use crate::sql::Deallocated;
@@ -104,9 +104,9 @@ impl Work<'_, '_, '_, '_> {
             }
         }
         let kept = if message.is_whole() { definition } else { &[] };
-        if let Some(rejection) = self.rejected(text.unwrap_or_default(), message.is_whole()) {
+        if let Some(refusal) = self.judge_parse(text.unwrap_or_default(), message.is_whole()) {
             self.link.server.sent = Sent::OpenBatch;
-            self.refuse_parse(b"", Refusal::Rule(rejection));
+            self.refuse_parse(b"", refusal);
             return true;
         }
         let effects = self.effects_of_parse(message, definition);
