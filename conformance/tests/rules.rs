@@ -15,6 +15,9 @@ use weir_conformance::Weir;
 use weir_conformance::frontend;
 use weir_conformance::tools;
 
+#[path = "rules/actions.rs"]
+mod actions;
+
 const RULES: &str = r#"
 [[rules]]
 name = "stop-report"
@@ -55,6 +58,11 @@ struct World {
 
 impl World {
     fn start(database: &str) -> Result<Self> {
+        Self::with_rules(database, RULES)
+    }
+
+    /// Starts Weir with these rules in front of a database of this name.
+    fn with_rules(database: &str, rules: &str) -> Result<Self> {
         let postgres = Postgres::shared()?;
         postgres.create_database(database)?;
         let mut direct = Raw::connect(postgres.port(), database)?;
@@ -64,7 +72,7 @@ impl World {
         let text = format!(
             "listen_addr = \"127.0.0.1\"\nlisten_port = {port}\nunix_socket_dir = \"\"\nauth_type = \"any\"\n\
              pool_mode = \"transaction\"\nadmin_users = [\"postgres\"]\n\
-             [databases.\"*\"]\nhost = \"127.0.0.1\"\nport = {}\nuser = \"postgres\"\n{RULES}",
+             [databases.\"*\"]\nhost = \"127.0.0.1\"\nport = {}\nuser = \"postgres\"\n{rules}",
             postgres.port()
         );
         let weir = Weir::start_text("weir.toml", &text, port)?;

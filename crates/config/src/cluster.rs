@@ -16,8 +16,7 @@ use crate::tls::SYSTEM_ROOTS;
 use crate::types::{HostAddr, Secret};
 
 /// Options of a database that need several hosts.
-pub(crate) const OPTIONS: [&str; 23] = [
-    "comment_hints",
+pub(crate) const OPTIONS: [&str; 22] = [
     "failover_hints",
     "failover_hints_ca_file",
     "failover_hints_password",
@@ -54,8 +53,6 @@ pub struct Cluster {
     pub target: Target,
     /// Mode of the read/write split for this user.
     pub split: ReadWriteSplit,
-    /// True if hints in comments of statements count, for this user.
-    pub comment_hints: bool,
     /// Host for a `BEGIN` that says nothing about its transaction.
     pub split_begin: SplitBegin,
     /// Commits that a read on a replica must see.
@@ -239,10 +236,6 @@ impl Settings {
                 .and_then(|user| user.read_write_split)
                 .or(entry.read_write_split)
                 .unwrap_or(global.read_write_split),
-            comment_hints: server
-                .and_then(|user| user.comment_hints)
-                .or(entry.comment_hints)
-                .unwrap_or(global.comment_hints),
             split_begin: entry.split_begin.unwrap_or(global.split_begin),
             consistency: entry.read_consistency.unwrap_or(global.read_consistency),
             max_staleness: pick_time(entry.max_staleness, global.max_staleness),

@@ -109,6 +109,8 @@ pub struct PoolSettings {
     pub min_time_between_holds: Duration,
     /// True if clients that lose their server in a transaction block keep their session.
     pub keep_client: bool,
+    /// True if hints in comments of statements count.
+    pub comment_hints: bool,
     /// Statement for each new server.
     pub connect_query: Option<String>,
     /// Startup values for the server: `client_encoding`, `datestyle`, `timezone`, `application_name`, as set.
@@ -270,6 +272,10 @@ impl Settings {
                 .min_time_between_holds
                 .unwrap_or(global.min_time_between_holds),
             keep_client: entry.keep_client.unwrap_or(global.keep_client),
+            comment_hints: server
+                .and_then(|u| u.comment_hints)
+                .or(entry.comment_hints)
+                .unwrap_or(global.comment_hints),
             connect_query: entry
                 .connect_query
                 .clone()

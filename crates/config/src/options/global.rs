@@ -204,7 +204,7 @@ section! {
         replica_slow_start: Duration = Opt::new(Kind::Duration(Unit::Seconds), "30", 0, 86_400);
         /// Reads on replicas, for databases with several hosts: `off` sends everything to the host that `target` names, `hint` sends transactions to replicas that ask for it (`READ ONLY`, hints), `auto` also statements that are proved to read. Needs `pool_mode` transaction or statement.
         read_write_split: ReadWriteSplit = word(ReadWriteSplit::NAMES, "off");
-        /// Reads hints to the read/write split in comments of statements, such as `/* weir: role=replica max_staleness=5s */ SELECT`. Whoever can write a statement's comment then chooses its host.
+        /// Reads hints in comments of statements, such as `/* weir: role=replica max_staleness=5s timeout=2s */ SELECT`. Whoever can write a statement's comment then chooses its host, and the time after which it is cancelled.
         comment_hints: bool = flag("0");
         /// Host for a `BEGIN` without `READ ONLY`: `conservative` uses the primary, `until-write` begins on a replica if the transaction is READ COMMITTED, and moves to the primary with the first statement that is not a plain read.
         split_begin: SplitBegin = word(SplitBegin::NAMES, "conservative");

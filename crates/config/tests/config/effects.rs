@@ -338,7 +338,7 @@ fn unusual(opt: &Opt) -> (String, &'static str) {
             "replicas=r failover_hints=patroni:http://r:1 failover_hints_user=u"
         }
         "watch_password" => "replicas=r watch_user=w",
-        "comment_hints" | "failover_hints" | "fallback_max_share" | "max_lag" | "max_staleness"
+        "failover_hints" | "fallback_max_share" | "max_lag" | "max_staleness"
         | "primary_functions" | "read_consistency" | "read_fallback" | "read_functions"
         | "read_guard" | "read_wait" | "read_write_split" | "split_brain" | "target"
         | "watch_dbname" | "watch_user" => "replicas=r",

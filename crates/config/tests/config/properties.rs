@@ -81,8 +81,7 @@ const TIED: [&str; 6] = [
 ];
 
 /// Options of a database that only several hosts can have.
-const CLUSTERED: [&str; 15] = [
-    "comment_hints",
+const CLUSTERED: [&str; 14] = [
     "failover_hints",
     "failover_hints_ca_file",
     "fallback_max_share",

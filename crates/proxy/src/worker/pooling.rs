@@ -71,7 +71,7 @@ impl<D: Driver> Worker<D> {
             rules,
             judge: state::judge(&settings),
             digests: DigestGroup::new(&global.key.database, &global.key.user),
-            query_rules: query_rules(&self.global, global, None),
+            query_rules: query_rules(&self.global, global, None, settings.comment_hints),
             routing: Routing::new(global, &self.global, self.global.next_id()),
             checks: state::checks(&settings),
             looks: looking::interval(every, rules.state, global.key.purpose),

@@ -690,7 +690,7 @@ impl Routing {
         let az = &global.settled().settings.global.az;
         let hosts = cluster.snapshot();
         Some(Box::new(Self {
-            router: Router::new(rules::rules(configured, az)),
+            router: Router::new(rules::rules(configured, az, settings.comment_hints)),
             ready: Ready::of(&hosts),
             hosts,
             number: 0,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weir_config::{QueryRule, RuleClients};
+use weir_config::{QueryRule, RuleClients, parse_seconds};
 use weir_rules::{Action, Bulkhead, Fits, Now, RouteTo, Rule, RuleId, Rules};
 use weir_session::ruled::Ruling;
 use weir_session::settings::Reported;
@@ -25,6 +25,8 @@ pub(super) struct GroupRules {
     clients: Vec<RuleClients>,
     /// Number that differs from that of all other rules.
     version: u64,
+    /// True if hints in comments count.
+    hints: bool,
 }
 
 /// Rules that fit a client.
@@ -44,7 +46,8 @@ impl<D: Driver> Worker<D> {
         (self.has_rules, self.has_rewrites) = (false, false);
         for (_, group) in self.tables.groups.iter_mut() {
             let before = group.query_rules.as_deref();
-            group.query_rules = query_rules(&self.global, &group.global, before);
+            let hints = group.settings.comment_hints;
+            group.query_rules = query_rules(&self.global, &group.global, before, hints);
             self.has_rules |= group.query_rules.is_some();
             self.has_rewrites |= may_rewrite(group.query_rules.as_deref());
         }
@@ -67,14 +70,17 @@ pub(super) fn query_rules(
     global: &Global,
     group: &GlobalGroup,
     before: Option<&GroupRules>,
+    hints: bool,
 ) -> Option<Box<GroupRules>> {
     let rules = global.query_rules();
-    if rules.is_empty() || group.key.purpose != Purpose::Clients {
+    if rules.is_empty() && !hints || group.key.purpose != Purpose::Clients {
         return None;
     }
     let mut bulkheads = lock(&global.halting.bulkheads);
     let mut bulkhead = |rule: &Rule| bulkheads.of(rule);
-    GroupRules::new(&rules, &group.key, global.next_id(), before, &mut bulkhead)
+    let mut found = GroupRules::new(&rules, &group.key, global.next_id(), before, &mut bulkhead);
+    found.hints = hints;
+    (hints || !found.rules.is_empty()).then(|| Box::new(found))
 }
 
 /// True if one of the rules changes texts.
@@ -83,28 +89,26 @@ pub(super) fn may_rewrite(rules: Option<&GroupRules>) -> bool {
 }
 
 impl GroupRules {
-    /// Returns the rules of a group, with the counts of those before; none if no rule concerns the group.
-    pub(super) fn new(
+    /// Returns the rules of a group, with the counts of those before.
+    fn new(
         all: &[QueryRule],
         key: &GroupKey,
         version: u64,
         before: Option<&Self>,
         bulkhead: &mut dyn FnMut(&Rule) -> Option<Arc<Bulkhead>>,
-    ) -> Option<Box<Self>> {
+    ) -> Self {
         let of_group = |rule: &&QueryRule| rule.clients.has_group(&key.database, &key.user);
         let found: Vec<&QueryRule> = all.iter().filter(of_group).collect();
-        if found.is_empty() {
-            return None;
-        }
         let mut rules = Rules::new(found.iter().map(|rule| rule.rule.clone()), bulkhead);
         if let Some(before) = before {
             rules.inherit(&before.rules);
         }
-        Some(Box::new(Self {
+        Self {
             rules,
             clients: found.iter().map(|rule| rule.clients.clone()).collect(),
             version,
-        }))
+            hints: false,
+        }
     }
 }
 
@@ -193,10 +197,11 @@ pub(super) fn ruling<'a>(
     (unix, dice): (u64, u64),
 ) -> Option<Ruling<'a>> {
     let (group, client) = (group.as_mut()?, client.as_ref()?);
-    if client.fits.is_empty() {
+    if client.fits.is_empty() && !group.hints {
         return None;
     }
     Some(Ruling {
+        hints: group.hints.then_some(parse_seconds),
         rules: &mut group.rules,
         fits: &client.fits,
         shaper,

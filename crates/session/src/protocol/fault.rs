@@ -123,7 +123,8 @@ pub enum Fault {
     QueryWaitTimeoutServerDown(String),
     /// A query rule rejects the statement.
     Rejected(Arc<Rejection>),
-    /// A query rule has cancelled the statement, which ran for longer than its timeout.
+    /// A query rule, or a hint of the statement if the rule has no name, has cancelled the statement, which ran for longer than
+    /// this.
     RuleTimeout(Wish<Duration>),
     /// The client asked for replication.
     ReplicationUnsupported,
@@ -282,7 +283,11 @@ impl Fault {
             Self::Rejected(rejection) => rejection.message.clone().into(),
             Self::RuleTimeout(Wish { rule, value }) => {
                 let seconds = value.as_secs_f64();
-                format!("canceling statement due to rule {rule} (timeout {seconds} s)").into()
+                let cause = match &**rule {
+                    "" => "its hint".to_owned(),
+                    rule => format!("rule {rule}"),
+                };
+                format!("canceling statement due to {cause} (timeout {seconds} s)").into()
             }
             Self::ReplicationUnsupported => "replication connections are not supported; connect to PostgreSQL directly".into(),
             Self::ServerLost => "server conn crashed?".into(),

@@ -1,6 +1,7 @@
 //! A client and its server in a test: what each sends reaches the other through the relay.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_rules::{Bulkhead, Fits, Now, Rule, RuleId, Rules};
 use weir_sql::{Functions, Judge, Shaper};
@@ -87,6 +88,12 @@ impl World {
                 fits: &fits,
                 shaper: &shaper,
                 now: Now { unix: 0, dice: 0 },
+                hints: Some(|text| {
+                    text.strip_suffix("ms")?
+                        .parse()
+                        .ok()
+                        .map(Duration::from_millis)
+                }),
             }),
         };
         let mut buffer = Vec::new();

@@ -1,8 +1,9 @@
 //! Query rules of a client's group, as they apply to one client.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use weir_rules::{Fits, Now, Permit, Rejection, Rules, Stage, Statement as Ruled, Verdict};
+use weir_rules::{Fits, Now, Permit, Rejection, Rules, Stage, Statement as Ruled, Verdict, Wish};
 use weir_sql::Shaper;
 use weir_wire::frame::{HEADER_LEN, Side, header};
 use weir_wire::frontend::{self, tag};
@@ -21,6 +22,8 @@ pub struct Ruling<'a> {
     pub shaper: &'a Shaper,
     /// Circumstances of the decisions.
     pub now: Now,
+    /// Reads the time in a hint; none if hints in comments do not count.
+    pub hints: Option<fn(&str) -> Option<Duration>>,
 }
 
 /// Decisions about the first statement of a batch that waits for a server, so that nothing is decided twice.
@@ -54,8 +57,21 @@ impl Ruling<'_> {
     /// Decides on a text of one or more statements, of which all or only the beginning is here.
     pub(crate) fn decide(&mut self, text: (&[u8], bool), stage: Stage) -> Verdict {
         self.now.dice = self.now.dice.wrapping_add(1);
-        self.rules
-            .decide(self.shaper, self.fits, text, stage, self.now)
+        let mut verdict = self
+            .rules
+            .decide(self.shaper, self.fits, text, stage, self.now);
+        if stage == Stage::Run {
+            self.take_hints(text.0, &mut verdict);
+        }
+        verdict
+    }
+
+    /// Lets the hints in a text's comments decide, beside the rules.
+    #[inline]
+    fn take_hints(&self, text: &[u8], verdict: &mut Verdict) {
+        if let Some(parse) = self.hints {
+            take_hints(parse, text, verdict);
+        }
     }
 
     /// Decides on a batch of a client that has no server; `tag` and `body` are those of its first message, and `batch` is what of
@@ -158,9 +174,25 @@ impl Ruling<'_> {
             let (fits, now) = (self.fits, self.now);
             self.rules
                 .decide_one(statement, fits, Stage::Run, now, &mut verdict);
+            self.take_hints(text, &mut verdict);
         }
         verdict
     }
+}
+
+#[cold]
+fn take_hints(parse: fn(&str) -> Option<Duration>, text: &[u8], verdict: &mut Verdict) {
+    weir_sql::hints(text, &mut |name, value| {
+        let time = parse(value).filter(|time| name == "timeout" && !time.is_zero());
+        let is_shorter = |time: &Duration| {
+            let before = verdict.watch.timeout.as_ref();
+            before.is_none_or(|before| *time < before.value)
+        };
+        if let Some(value) = time.filter(is_shorter) {
+            let rule = "".into();
+            verdict.watch.timeout = Some(Wish { rule, value });
+        }
+    });
 }
 
 /// Keeps a decision for when the statement's server has been found. Returns the error of a rejection, which needs none.

@@ -159,7 +159,7 @@ pub fn explain_route_offline(pool: &PoolSettings, text: &[u8]) -> Option<RouteAn
     let mut message = Vec::new();
     encode::query(&mut message, text).ok()?;
     let mut judge = state::judge(pool);
-    let router = Router::new(rules::rules(configured, ""));
+    let router = Router::new(rules::rules(configured, "", pool.comment_hints));
     let batch = Batch::scan(&message);
     let destination = destination(&batch, &Session::default(), &mut judge, router.rules());
     let session = RouteState::default();

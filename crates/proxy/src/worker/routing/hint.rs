@@ -12,7 +12,7 @@ use weir_watch::Snapshot;
 use super::rules::{consistency, role, split};
 
 /// Names of hints.
-const NAMES: &str = "role, read_write_split, read_consistency, max_staleness";
+const NAMES: &str = "role, read_write_split, read_consistency, max_staleness, timeout";
 
 /// Facts of a session with the hints of a text.
 #[derive(Debug)]
@@ -109,6 +109,8 @@ fn take(state: &mut RouteState, name: &str, value: &str) -> bool {
         "read_write_split" => split(&value).map(|split| state.split = Some(split)),
         "read_consistency" => consistency(&value).map(|level| state.consistency = Some(level)),
         "max_staleness" => time(&value).map(|max| state.max_staleness = max),
+        // The session reads it when the statement runs.
+        "timeout" => time(&value).map(drop),
         _ => None,
     }
     .is_some()

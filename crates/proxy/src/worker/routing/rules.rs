@@ -16,7 +16,7 @@ use super::token;
 const COMMIT_MODE: &[u8] = b"synchronous_commit";
 
 /// Returns the rules of a database's router. `az` is the zone of this process.
-pub(super) fn rules(cluster: &Cluster, az: &str) -> Rules {
+pub(super) fn rules(cluster: &Cluster, az: &str, comment_hints: bool) -> Rules {
     Rules {
         target: match cluster.target {
             ConfiguredTarget::Any => Target::Any,
@@ -48,7 +48,7 @@ pub(super) fn rules(cluster: &Cluster, az: &str) -> Rules {
         max_staleness: cluster.max_staleness,
         max_lag: cluster.max_lag,
         read_guard: cluster.read_guard,
-        comment_hints: cluster.comment_hints,
+        comment_hints,
         az: az.into(),
     }
 }

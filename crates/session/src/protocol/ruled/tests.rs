@@ -316,3 +316,24 @@ fn as_many_statements_run_as_the_bulkhead_lets() {
         assert!(world.server.is_free());
     }
 }
+
+#[test]
+fn the_timeout_of_a_hint_counts_if_it_is_shorter() {
+    for (text, expected) in [
+        (
+            "/* weir: timeout=3ms role=replica */ SELECT a FROM report",
+            Some(3_000),
+        ),
+        ("SELECT a FROM report /*weir_timeout='3ms'*/", Some(3_000)),
+        ("/* weir: timeout=9ms */ SELECT a FROM report", Some(5_000)),
+        ("/* weir: timeout=soon */ SELECT 1", None),
+        ("/* weir: timeout=7ms */ SELECT 1", Some(7_000)),
+    ] {
+        for said in runs(text) {
+            let mut world =
+                World::with_rules([watch(|rule| rule.timeout = Some(Duration::from_millis(5)))]);
+            world.send(&said);
+            assert_eq!(world.server.watch_ends_us(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Prints the cost of rules: nanoseconds per statement that meets none of them, the best of several rounds.
+#![expect(clippy::print_stdout, reason = "its only purpose")]
+#![expect(clippy::disallowed_methods, reason = "it measures")]
+#![expect(clippy::unwrap_used, reason = "a panic ends it")]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use weir_rules::{Action, Conditions, Fits, Now, Rule, RuleId, Rules, Stage, TextPattern};
+use weir_sql::{Fingerprint, Shaper};
+
+const TEXT: &str = "SELECT abalance FROM pgbench_accounts WHERE aid = 4711;";
+
+fn main() {
+    println!("{:>24} {:>6} {:>9}", "rules", "number", "ns/text");
+    let none = cost(Vec::new());
+    println!("{:>24} {:>6} {none:>9}", "none", 0);
+    for number in [1, 100, 10_000] {
+        let rules = (0..number).map(|number| by_fingerprint(number)).collect();
+        println!("{:>24} {number:>6} {:>9}", "by fingerprint", cost(rules));
+    }
+    for number in [1, 10, 100] {
+        let rules = (0..number).map(|number| by_text(number)).collect();
+        println!("{:>24} {number:>6} {:>9}", "by text", cost(rules));
+    }
+}
+
+fn by_fingerprint(number: u32) -> Rule {
+    let conditions = Conditions {
+        fingerprints: vec![Fingerprint(u64::from(number) << 20)],
+        ..Conditions::default()
+    };
+    Rule::new(&format!("rule-{number}"), conditions, Action::Pass)
+}
+
+fn by_text(number: u32) -> Rule {
+    let pattern = format!("(?i)from\\s+report_{number}\\b.*order\\s+by");
+    let conditions = Conditions {
+        text: Some(TextPattern::new(&pattern).unwrap()),
+        ..Conditions::default()
+    };
+    Rule::new(&format!("rule-{number}"), conditions, Action::Pass)
+}
+
+fn cost(rules: Vec<Rule>) -> u128 {
+    let mut fits = Fits::default();
+    (0..)
+        .take(rules.len())
+        .for_each(|number| fits.insert(RuleId(number)));
+    let is_off = rules.is_empty();
+    let mut rules = Rules::new(rules, &mut |_| None);
+    let shaper = Shaper::new(1);
+    let mut best = u128::MAX;
+    for dice in 0..50 {
+        const TEXTS: u32 = 20_000;
+        let began = Instant::now();
+        for _ in 0..TEXTS {
+            let text = (black_box(TEXT.as_bytes()), true);
+            if !is_off {
+                let verdict = rules.decide(&shaper, &fits, text, Stage::Run, Now { unix: 0, dice });
+                black_box(verdict.is_empty());
+            }
+        }
+        best = best.min(began.elapsed().as_nanos() / u128::from(TEXTS));
+    }
+    best
+}
