@@ -3,14 +3,22 @@
 use weir_command::exit::{Exit, complain, print};
 
 use crate::args;
-use crate::load::Source;
+use crate::load::{LoadError, Source, ended_rules};
 
 /// Prints every mistake to standard error, or the effective configuration to standard output.
 pub(crate) fn check(args: &args::Check) -> Exit {
     let Some(source) = Source::choose(args.file.as_deref(), None) else {
         return args::report_missing("<FILE>");
     };
-    match source.load() {
+    let loaded = source.load().and_then(|prepared| {
+        let now = jiff::Timestamp::now().as_second();
+        let ended = ended_rules(&prepared.settings(), &[], now);
+        match ended.is_empty() {
+            true => Ok(prepared),
+            false => Err(ended.into_iter().map(LoadError::from).collect()),
+        }
+    });
+    match loaded {
         Ok(prepared) => {
             for note in prepared.loaded.notes.iter().chain(&prepared.warnings) {
                 complain(format_args!("note: {note}"));

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_config::{ConfigError, Files, Loaded, Settings};
+use weir_config::{ConfigError, Files, Loaded, QueryRule, Settings};
 use weir_proxy::{Access, Setup, Transport, TransportError, UserList, UserListError};
 
 use crate::access::{self, AccessError};
@@ -47,6 +47,38 @@ pub(crate) enum LoadError {
     Transport(#[from] TransportError),
     #[error("{file}:{}: {}", error.line, error.fault)]
     UserList { file: String, error: UserListError },
+    #[error(transparent)]
+    Ended(#[from] EndedRule),
+}
+
+/// A query rule that ended before it was read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: rule \"{name}\" ended at {time}; remove it, or give `expires` a time to come")]
+pub(crate) struct EndedRule {
+    at: String,
+    pub(crate) name: Arc<str>,
+    time: String,
+}
+
+/// Returns the query rules that have ended by this Unix time in seconds, and that do not stand in `before`. A rule that ends
+/// while it is in force stays in its file, and is no mistake of the next reload.
+pub(crate) fn ended_rules(settings: &Settings, before: &[QueryRule], unix: i64) -> Vec<EndedRule> {
+    let ended = |rule: &&QueryRule| {
+        let has_ended = rule.rule.expires.is_some_and(|end| end <= unix);
+        has_ended && !before.iter().any(|other| other.is_like(rule))
+    };
+    let rules = settings.rules.iter().filter(ended).map(|found| {
+        let time = found
+            .rule
+            .expires
+            .and_then(|end| jiff::Timestamp::from_second(end).ok());
+        EndedRule {
+            at: found.at.to_string(),
+            name: Arc::clone(&found.rule.name),
+            time: time.map(|time| time.to_string()).unwrap_or_default(),
+        }
+    });
+    rules.collect()
 }
 
 impl Source {
@@ -107,6 +139,9 @@ impl Prepared {
         warnings.extend_from_slice(transport.warnings());
         warnings.extend(secrets::exposed_files(&loaded));
         warnings.extend(secrets::missing_from_auth_file(settings, &users));
+        let now = jiff::Timestamp::now().as_second();
+        let ended = ended_rules(settings, &[], now);
+        warnings.extend(ended.iter().map(ToString::to_string));
         Ok(Self {
             loaded,
             users: Arc::new(users),

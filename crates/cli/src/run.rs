@@ -18,7 +18,7 @@ use crate::args;
 use crate::descriptors;
 use crate::identity;
 use crate::inherited;
-use crate::load::{LoadError, Prepared, Source};
+use crate::load::{LoadError, Prepared, Source, ended_rules};
 use crate::logging::{self, Logging, Manner};
 use crate::notify::Notifier;
 use crate::pidfile::{self, PidFile};
@@ -385,7 +385,15 @@ impl Service<'_> {
         {
             *path = (&self.settings.global.conffile).into();
         }
-        let prepared = self.source.load().map_err(|errors| {
+        let loaded = self.source.load().and_then(|prepared| {
+            let now = jiff::Timestamp::now().as_second();
+            let ended = ended_rules(&prepared.settings(), &self.settings.rules, now);
+            match ended.is_empty() {
+                true => Ok(prepared),
+                false => Err(ended.into_iter().map(LoadError::from).collect()),
+            }
+        });
+        let prepared = loaded.map_err(|errors| {
             for error in &errors {
                 tracing::error!("{error}");
             }

@@ -60,6 +60,33 @@ fn a_reload_reads_the_files_of_rules_dir_again() {
 }
 
 #[test]
+fn a_new_rule_that_has_ended_is_refused_and_one_that_ended_in_force_is_none() {
+    let dir = Dir::new("rules-ended");
+    let rules = dir.path("rules.d");
+    fs::create_dir(&rules).unwrap();
+    let file = dir.config(&format!("rules_dir = {}\n", rules.display()));
+    let named = rules.join("a.toml");
+    let ended = format!("{}expires = 2026-01-01T00:00:00Z\n", rule("old"));
+    fs::write(&named, &ended).unwrap();
+    let (code, _, err) = with_file("check", &file);
+    assert_eq!(code, 1);
+    assert!(
+        err.contains("a.toml:1: rule \"old\" ended at 2026-01-01T00:00:00Z; remove it"),
+        "{err}"
+    );
+    // A process that is started again runs: the rule has no effect.
+    let mut running = Running::start(&file);
+    running.signal(Signal::HUP);
+    running.expect("reload done");
+    fs::write(&named, ended.replace("old", "new")).unwrap();
+    running.signal(Signal::HUP);
+    running.expect("rule \"new\" ended at 2026-01-01T00:00:00Z; remove it");
+    running.expect("reload failed, the running configuration stays as it was");
+    running.signal(Signal::QUIT);
+    assert_eq!(running.end(), Some(0));
+}
+
+#[test]
 fn rules_are_tested_against_the_past() {
     let dir = Dir::new("rules-test");
     let file = dir.path("new.toml");
