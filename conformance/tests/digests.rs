@@ -76,9 +76,7 @@ fn add(counts: &mut Counts, text: &str, calls: u64, rows: u64) {
     let words = [
         "select", "insert", "update", "delete", "values", "copy", "with",
     ];
-    let Some(fingerprint) =
-        Fingerprint::of(text).filter(|_| words.iter().any(|word| begins(&word)))
-    else {
+    let Some(fingerprint) = Fingerprint::of(text).filter(|_| words.iter().any(begins)) else {
         return;
     };
     let entry = counts.entry(fingerprint).or_default();

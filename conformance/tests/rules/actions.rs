@@ -1,4 +1,4 @@
-//! What rules do to statements, beside rejecting them.
+//! Actions of rules, beside rejecting statements.
 
 use std::thread;
 

@@ -272,7 +272,9 @@ impl Read {
 /// Cuts a text at the length that is shown.
 fn cut(mut text: String) -> String {
     if text.len() > SHOWN_MAX {
-        text.truncate(text.floor_char_boundary(SHOWN_MAX));
+        let mut ends = (0..=SHOWN_MAX).rev();
+        let end = ends.find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or_default());
         text.push_str("...");
     }
     text

@@ -30,6 +30,7 @@ mod inbox;
 mod inquiry;
 mod keeping;
 mod listening;
+mod lobby;
 mod login;
 mod looking;
 mod measure;

@@ -116,6 +116,7 @@ fn any_session() -> impl Strategy<Value = RouteState> {
             isolation: modes.2.then_some(Isolation::Serializable),
             token: Token::None,
             max_staleness: None,
+            only: None,
             is_read_only: modes.3,
         }
     })

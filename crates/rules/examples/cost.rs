@@ -16,11 +16,11 @@ fn main() {
     let none = cost(Vec::new());
     println!("{:>24} {:>6} {none:>9}", "none", 0);
     for number in [1, 100, 10_000] {
-        let rules = (0..number).map(|number| by_fingerprint(number)).collect();
+        let rules = (0..number).map(by_fingerprint).collect();
         println!("{:>24} {number:>6} {:>9}", "by fingerprint", cost(rules));
     }
     for number in [1, 10, 100] {
-        let rules = (0..number).map(|number| by_text(number)).collect();
+        let rules = (0..number).map(by_text).collect();
         println!("{:>24} {number:>6} {:>9}", "by text", cost(rules));
     }
 }

@@ -197,7 +197,7 @@ mod tests {
     /// Rules that a text meets, if all fit the client.
     fn met(book: &Book, text: &str) -> Vec<u32> {
         let mut fits = Fits::default();
-        (0..book.len() as u32).for_each(|number| fits.insert(RuleId(number)));
+        book.ids().for_each(|rule| fits.insert(rule));
         let plan = book.plan(Facts::of(text).as_ref());
         let mut met = Vec::new();
         book.met(&plan, &fits, text.as_bytes(), &mut |RuleId(number)| {
@@ -295,9 +295,9 @@ mod tests {
             }
             let facts = Facts::of(texts[text]);
             let mut expected = Vec::new();
-            for (number, (conditions, goes_on)) in all.iter().enumerate() {
+            for (number, (conditions, goes_on)) in (0..).zip(&all) {
                 if conditions.hold_for(facts.as_ref()) {
-                    expected.push(number as u32);
+                    expected.push(number);
                     if !goes_on {
                         break;
                     }

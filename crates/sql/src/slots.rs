@@ -185,14 +185,13 @@ impl<'a> Finder<'a> {
     /// Adds a token with its length, so that no two sequences of tokens are written alike.
     fn put(&mut self, kind: u8, bytes: &[u8]) {
         self.rest.push(kind);
-        self.rest
-            .extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        self.rest.extend_from_slice(&bytes.len().to_le_bytes());
         self.rest.extend_from_slice(bytes);
     }
 }
 
 /// Number of bytes that a sign takes among the other tokens.
-const SIGN_LEN: usize = 6;
+const SIGN_LEN: usize = 1 + size_of::<usize>() + 1;
 
 #[cfg(test)]
 mod tests {

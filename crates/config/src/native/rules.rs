@@ -209,7 +209,7 @@ impl Reader<'_> {
             rule: Rule {
                 name: draft.name.into(),
                 conditions: draft.conditions,
-                log: draft.log.or(action::default_log(&action)),
+                log: draft.log.or_else(|| action::default_log(&action)),
                 action,
                 timeout: draft.timeout,
                 concurrency,

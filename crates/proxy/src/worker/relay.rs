@@ -5,9 +5,11 @@ use std::sync::atomic::Ordering;
 use weir_pool::{Checkout, Moment};
 use weir_session::counted::Digesting;
 use weir_session::fault::Fault;
-use weir_session::relay::{self, Batch, Idle, Lobby, Next, Replied};
+use weir_session::relay::{self, Batch, Next, Replied};
 use weir_session::splice::Splice;
-use weir_stats::Blame;
+use weir_session::statement::Registry;
+use weir_sql::Shaper;
+use weir_stats::Digests;
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode::EncodeError;
 
@@ -17,7 +19,7 @@ use super::ids::{ClientId, ServerId, Waiter};
 use super::keeping::Kept;
 use super::measure::micros;
 use super::ruling::ruling;
-use super::slots::{Client, Phase, Server, Stage};
+use super::slots::{Client, Group, Phase, Server, Stage};
 use super::tables::{Link, Tables};
 use super::throttle::Gate;
 use super::{Worker, trim};
@@ -78,49 +80,6 @@ impl<D: Driver> Worker<D> {
                 .lease_for(id, &batch)
                 .map_or(input.len(), |taken| at + taken);
         }
-    }
-
-    /// Looks at the input of a client without a server, and sends what is answered without one. None if the client was ended.
-    #[inline]
-    fn answer_alone<'i>(
-        &mut self,
-        id: ClientId,
-        input: &'i [u8],
-        luck: (u64, u64),
-    ) -> Option<Idle<'i>> {
-        let client = self.tables.clients.must_get_mut(id)?;
-        let group = self.tables.groups.must_get_mut(client.group)?;
-        let lane = self.tables.lanes.must_get(client.lane)?;
-        if let Some(rules) = &group.query_rules {
-            client.fit_rules(rules);
-        }
-        self.answers.clear();
-        let mut lobby = Lobby {
-            client: &mut client.session,
-            registry: &mut self.tables.registry,
-            proven: &group.global.proven,
-            rules: group.rules,
-            ruling: ruling(
-                &mut group.query_rules,
-                &client.rules,
-                &self.tables.shaper,
-                luck,
-            ),
-            has_server: lane.shard.has_idle(),
-        };
-        let seen = match relay::idle(&mut lobby, input, &mut self.answers) {
-            Ok(seen) => seen,
-            Err(fault) => {
-                self.fail_client(id, &Fault::Protocol(fault));
-                return None;
-            }
-        };
-        group.counters.client_parses += u64::from(seen.statements.client_parses);
-        self.send_answers(id);
-        for code in &seen.rejected {
-            self.count_error(Blame::Pooler, Some(*code));
-        }
-        Some(seen)
     }
 
     /// Asks for a server for a client's batch, and sends the batch. Returns the number of bytes handled; none if the client was
@@ -203,7 +162,7 @@ impl<D: Driver> Worker<D> {
 
     /// Sends a client the answers that need no server. If the client does not read them, its input is paused.
     #[inline]
-    fn send_answers(&mut self, id: ClientId) {
+    pub(super) fn send_answers(&mut self, id: ClientId) {
         if self.answers.is_empty() {
             return;
         }
@@ -368,25 +327,12 @@ impl<D: Driver> Worker<D> {
             let outlives = group.keeps_clients.then_some(&client.session);
             server.session.be_outlived_by(outlives);
         }
-        let mut link = relay::Link {
-            client: &mut client.session,
-            server: &mut server.session,
-            registry,
-            judge: &mut group.judge,
-            proven: &group.global.proven,
-            rules: group.rules,
-            digests: digests.map(|table| Digesting {
-                table,
-                shaper,
-                group: &group.digests,
-            }),
-            ruling: ruling(&mut group.query_rules, &client.rules, shaper, luck),
-        };
         if let Err(error) = begun {
             self.to_server = buffer;
             self.fail_client(id, &Fault::Unsayable(error.to_string()));
             return input.len();
         }
+        let mut link = relay_link(client, server, group, registry, (shaper, digests), luck);
         let taken = relay::requests(&mut link, input, &mut out, &mut self.answers);
         group.share_definitions(&mut server.session, self.now);
         if let Ok(taken) = &taken {
@@ -678,6 +624,32 @@ impl Client {
     ) -> Result<(), EncodeError> {
         self.tell_route(answers);
         relay::begin_in_front(&mut self.session, &mut server.session, out, answers)
+    }
+}
+
+/// Returns what the relay of a client's requests works on.
+#[inline]
+fn relay_link<'a>(
+    client: &'a mut Client,
+    server: &'a mut Server,
+    group: &'a mut Group,
+    registry: &'a mut Registry,
+    (shaper, digests): (&'a Shaper, Option<&'a mut Digests>),
+    luck: (u64, u64),
+) -> relay::Link<'a> {
+    relay::Link {
+        client: &mut client.session,
+        server: &mut server.session,
+        registry,
+        judge: &mut group.judge,
+        proven: &group.global.proven,
+        rules: group.rules,
+        digests: digests.map(|table| Digesting {
+            table,
+            shaper,
+            group: &group.digests,
+        }),
+        ruling: ruling(&mut group.query_rules, &client.rules, shaper, luck),
     }
 }
 

@@ -112,7 +112,7 @@ impl GroupRules {
     }
 }
 
-/// What the query rules of a group say about a text, for people.
+/// Answer of a group's query rules about a text, for people.
 #[derive(Debug, Default)]
 pub(super) struct Explained {
     /// Host that a rule asks for.

@@ -178,11 +178,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Ends the wait of a client that leaves, or that cancels its request. True if the client has waited.
-    pub(super) fn leave_throttle(
-        &mut self,
-        id: ClientId,
-        throttled: Option<Box<Throttled>>,
-    ) -> bool {
+    pub(super) fn leave_throttle(&self, id: ClientId, throttled: Option<Box<Throttled>>) -> bool {
         let Some(throttled) = throttled else {
             return false;
         };

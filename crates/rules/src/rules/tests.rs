@@ -1,3 +1,5 @@
+//! Decisions of rules, in their order, and what they count.
+
 use weir_sql::{Fingerprint, StatementKind};
 
 use super::*;

@@ -26,9 +26,11 @@ use crate::unnamed;
 use crate::watched::Watching;
 
 mod asking;
+mod comparison;
 mod rest;
 mod states;
 
+pub(crate) use comparison::Comparison;
 pub use rest::Unfit;
 pub(crate) use states::{Discard, Future, HostFacts, Incoming, Progress, Sent, SequenceValues};
 
@@ -147,19 +149,6 @@ pub struct Server {
     pub(crate) counting: Counting,
     /// Watches of query rules over statements; none before the first one.
     pub(crate) watching: Option<Box<Watching>>,
-}
-
-/// Comparison of a statement's columns on the server with those that the client relies on.
-#[derive(Debug)]
-pub(crate) struct Comparison {
-    /// Statement that the client's name stands for so far.
-    pub of: Arc<Statement>,
-    /// Statement that replaces it if the columns are the same; possibly the same statement.
-    pub next: Arc<Statement>,
-    /// True if the message that waits is the first of its batch.
-    pub is_first: bool,
-    /// True once the server has confirmed that the columns are the same.
-    pub is_same: bool,
 }
 
 /// Steps needed before a server whose client left can be used again.

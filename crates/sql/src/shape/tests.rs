@@ -1,3 +1,5 @@
+//! Shapes: statements that have one, and others that do not.
+
 use proptest::prelude::*;
 
 use super::*;

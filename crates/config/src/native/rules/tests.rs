@@ -1,3 +1,5 @@
+//! `[[rules]]`: what is read, printed and refused.
+
 use std::path::Path;
 
 use weir_rules::Action;
@@ -28,6 +30,17 @@ fn rules(text: &str) -> Vec<QueryRule> {
 fn mistake(rule: &str) -> String {
     let mistakes = settings(&format!("[[rules]]\n{rule}")).unwrap_err();
     mistakes[0].clone()
+}
+
+/// Each of these rules is refused with a message that begins so.
+fn refused_as(rules: &[(&str, &str)]) {
+    for (rule, expected) in rules {
+        let mistake = mistake(rule);
+        assert!(
+            mistake.starts_with(expected),
+            "{mistake}\ninstead of\n{expected}"
+        );
+    }
 }
 
 #[test]
@@ -166,7 +179,7 @@ fn the_printed_rules_are_the_same_rules() {
 
 #[test]
 fn a_rule_with_a_mistake_is_refused_with_its_line_and_what_to_do() {
-    for (rule, expected) in [
+    refused_as(&[
         (
             "action = \"pass\"",
             "weir.toml:4: a rule needs a name: name = \"stop-report-42\"",
@@ -209,6 +222,12 @@ fn a_rule_with_a_mistake_is_refused_with_its_line_and_what_to_do() {
             "name = \"a\"\nmatch.fingerprint = \"12345\"\naction = \"reject\"",
             "weir.toml:6: match.fingerprint must be 16 hexadecimal digits, as `weir digests --rules` shows them, or one statement",
         ),
+    ]);
+}
+
+#[test]
+fn a_condition_or_key_with_a_mistake_is_refused_with_its_line_and_what_to_do() {
+    refused_as(&[
         (
             "name = \"a\"\nmatch.kind = \"read\"\naction = \"pass\"",
             "weir.toml:6: unknown kind \"read\"; there are call, copy, ddl",
@@ -245,13 +264,7 @@ fn a_rule_with_a_mistake_is_refused_with_its_line_and_what_to_do() {
             "name = \"a\"\naction = \"pass\"\n[[rules]]\nname = \"a\"\naction = \"pass\"",
             "weir.toml:7: there is a rule \"a\" already, at weir.toml:4",
         ),
-    ] {
-        let mistake = mistake(rule);
-        assert!(
-            mistake.starts_with(expected),
-            "{mistake}\ninstead of\n{expected}"
-        );
-    }
+    ]);
     assert!(
         settings_of("auth_type = \"any\"\nrules = 5").unwrap_err()[0]
             .contains("rules must be a list of tables")

@@ -1,3 +1,5 @@
+//! Digests of a client's requests: what replies add to them.
+
 use weir_wire::encode;
 use weir_wire::frontend;
 

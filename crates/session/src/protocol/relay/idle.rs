@@ -84,8 +84,7 @@ pub fn idle<'i>(
                 return Ok(seen);
             }
             tag::COPY_DATA if rest.len() < total => {
-                lobby.client.owed = (total - rest.len()) as u64;
-                lobby.client.rest = Rest::Discard;
+                discard_rest(lobby.client, total - rest.len());
                 seen.consumed = input.len();
                 return Ok(seen);
             }
@@ -99,16 +98,7 @@ pub fn idle<'i>(
                 seen.consumed += total;
             }
             tag::PARSE | tag::CLOSE if rest.len() >= total => {
-                let batch = Batch::scan(rest);
-                let answered = match lobby.may_answer(&batch) {
-                    true => lobby.answer(rest, to_client, &mut seen.statements),
-                    false => 0,
-                };
-                seen.consumed += answered;
-                if answered > 0 {
-                    lobby.client.forget_decision();
-                }
-                if answered == 0 {
+                if let Some(batch) = prepare(lobby, rest, &mut seen, to_client) {
                     seen.next = Next::Lease(batch);
                     return Ok(seen);
                 }
@@ -129,6 +119,33 @@ pub fn idle<'i>(
             other => return Err(ClientFault::OutOfPlace(other)),
         }
     }
+}
+
+/// Lets the rest of a message be passed over as it comes.
+fn discard_rest(client: &mut Client, missing: usize) {
+    client.owed = missing as u64;
+    client.rest = Rest::Discard;
+}
+
+/// Answers a batch that only prepares or closes. Returns the batch if it needs a server.
+#[inline]
+fn prepare<'i>(
+    lobby: &mut Lobby<'_>,
+    rest: &'i [u8],
+    seen: &mut Idle<'_>,
+    to_client: &mut Vec<u8>,
+) -> Option<Batch<'i>> {
+    let batch = Batch::scan(rest);
+    let answered = match lobby.may_answer(&batch) {
+        true => lobby.answer(rest, to_client, &mut seen.statements),
+        false => 0,
+    };
+    if answered == 0 {
+        return Some(batch);
+    }
+    seen.consumed += answered;
+    lobby.client.forget_decision();
+    None
 }
 
 /// Handles the first message of a client whose batch or block has failed.
@@ -199,8 +216,7 @@ fn end_batch(client: &mut Client, to_client: &mut Vec<u8>) {
 /// Drops a message of a failed batch. Returns how many of its bytes have arrived.
 fn refuse(client: &mut Client, rest: &[u8], total: usize, to_client: &mut Vec<u8>) -> usize {
     let here = rest.len().min(total);
-    client.owed = (total - here) as u64;
-    client.rest = Rest::Discard;
+    discard_rest(client, total - here);
     if client.refusing == Refusing::Message {
         end_batch(client, to_client);
     }

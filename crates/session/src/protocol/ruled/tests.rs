@@ -1,3 +1,5 @@
+//! Rules about a client's statements, in all protocols.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -140,18 +140,8 @@ impl Work<'_, '_, '_, '_> {
             None
         };
         if let Some(statement) = &often
-            && self.copy_of(statement).0 == Presence::Held
-            && !statement.talks()
-            && self.link.server.would_parse()
+            && self.stands_in(statement, serial, kept)
         {
-            self.link.client.unnamed().define(serial, kept, None);
-            self.link.client.unnamed().stand_in(statement);
-            let effect = UnnamedEffect {
-                serial,
-                of_client: true,
-                of_server: false,
-            };
-            self.expect(Expected::new(Kind::Parse, Duty::Answer).with_unnamed(Some(effect)));
             return true;
         }
         let effect = self.define_unnamed(serial, kept, effects);
@@ -166,6 +156,24 @@ impl Work<'_, '_, '_, '_> {
             self.prepare(&statement, Duty::Swallow, None);
         }
         true
+    }
+
+    /// Lets a statement that the server has stand in for an unnamed one, whose Parse is answered here. False if it cannot.
+    fn stands_in(&mut self, statement: &Arc<Statement>, serial: u64, kept: &[u8]) -> bool {
+        let may = self.copy_of(statement).0 == Presence::Held
+            && !statement.talks()
+            && self.link.server.would_parse();
+        if may {
+            self.link.client.unnamed().define(serial, kept, None);
+            self.link.client.unnamed().stand_in(statement);
+            let effect = UnnamedEffect {
+                serial,
+                of_client: true,
+                of_server: false,
+            };
+            self.expect(Expected::new(Kind::Parse, Duty::Answer).with_unnamed(Some(effect)));
+        }
+        may
     }
 
     /// Returns the statement that stands in for this unnamed one from now on, if it has come often enough.
