@@ -8,6 +8,7 @@
 //! **Invariants.** The first rule in the file that is met decides, unless it says to go on. A text costs time linear in its
 //! length for each rule that asks for it. This crate decides and counts; it carries nothing out.
 
+mod allow;
 mod book;
 mod bulkhead;
 mod conditions;
@@ -17,6 +18,7 @@ mod rules;
 mod text;
 mod verdict;
 
+pub use allow::{Decisions, Known, Seen};
 pub use book::{Book, Fits, Plan, RuleId};
 pub use bulkhead::{Bulkhead, Entry, Full, Occupancy, Permit, Waiter};
 pub use conditions::Conditions;
