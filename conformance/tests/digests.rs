@@ -1,6 +1,10 @@
 //! `SHOW DIGESTS` beside what PostgreSQL counts itself (pg_stat_statements).
 
 #![allow(
+    clippy::print_stdout,
+    reason = "figures are for whoever runs the tests"
+)]
+#![allow(
     clippy::indexing_slicing,
     reason = "a panic in a test is a failure, and is wanted"
 )]
@@ -16,8 +20,10 @@ use weir_conformance::Config;
 use weir_conformance::Postgres;
 use weir_conformance::Raw;
 use weir_conformance::Weir;
+use weir_conformance::clock;
 use weir_conformance::frontend;
 use weir_conformance::postgres;
+use weir_conformance::process;
 use weir_conformance::tools;
 use weir_sql::Fingerprint;
 
@@ -204,5 +210,103 @@ fn a_reset_and_an_option_end_the_counting() -> Result<()> {
         error.contains("55000") && error.contains("SET digests = 1"),
         "{error}"
     );
+    Ok(())
+}
+
+/// Expensive statements among many that are all different.
+const HEAVY: usize = 20;
+
+/// Runs of each of them.
+const RUNS: usize = 40;
+
+/// A statement that differs from all others in a name.
+fn different(number: usize) -> String {
+    let digits = number.to_string();
+    let name: String = digits
+        .chars()
+        .filter_map(|digit| Some(letter(digit.to_digit(10)? as usize)))
+        .collect();
+    format!("select one_{name} from (select 1 as one_{name}) t")
+}
+
+/// Letter for a number: a fingerprint ignores digits in the names of tables.
+fn letter(number: usize) -> char {
+    ('a'..='z').nth(number).unwrap_or('z')
+}
+
+/// Time that an expensive statement sleeps.
+fn millis(number: usize) -> u64 {
+    2 * (number as u64 + 1)
+}
+
+/// `DIGEST_TEXTS=1000000` runs it as long as the issue asks for.
+#[test]
+fn rt_48_among_many_texts_the_expensive_ones_are_found_in_bounded_memory() -> Result<()> {
+    let texts = std::env::var("DIGEST_TEXTS")
+        .ok()
+        .and_then(|number| number.parse().ok());
+    let texts: usize = texts.unwrap_or(20_000);
+    let (_postgres, weir) = start(&[("digest_max", "500")])?;
+    let mut client = weir.connect(DATABASE)?;
+    let chunk = texts / RUNS;
+    let mut spent = [0; HEAVY];
+    for number in 0..HEAVY {
+        client.query(&format!(
+            "create table heavy_{} as select 1",
+            letter(number)
+        ))?;
+    }
+    let send = |client: &mut Raw, from: usize| -> Result<()> {
+        let numbers: Vec<usize> = (from..from + chunk).collect();
+        for part in numbers.chunks(50) {
+            let texts = part
+                .iter()
+                .map(|number| frontend::query(&different(*number)));
+            client.send(&texts.flatten().collect::<Vec<u8>>())?;
+            for _ in part {
+                client.read_until_ready()?;
+            }
+        }
+        Ok(())
+    };
+    send(&mut client, 0)?;
+    let before = process::rss(weir.pid())?;
+    for run in 1..RUNS {
+        for (number, spent) in spent.iter_mut().enumerate() {
+            let began = clock::now();
+            client.query(&format!(
+                "select pg_sleep({}) from heavy_{}",
+                millis(number) as f64 / 1e3,
+                letter(number)
+            ))?;
+            *spent += u64::try_from((clock::now() - began).as_micros())?;
+        }
+        send(&mut client, run * chunk)?;
+    }
+    let grown = process::rss(weir.pid())?.saturating_sub(before);
+    let rows = digests(
+        &weir,
+        &format!("FOR {DATABASE} ORDER BY server_us LIMIT {HEAVY}"),
+    )?;
+    assert_eq!(rows.len(), HEAVY);
+    for row in &rows {
+        let text = &row["statement"];
+        let name = text.rsplit_once("heavy_");
+        let name = name.with_context(|| format!("not heavy: {text}"))?.1;
+        let place = (0..HEAVY).find(|number| letter(*number).to_string() == name);
+        let place = place.with_context(|| format!("not heavy: {text}"))?;
+        let (spent, slept) = (spent[place], (RUNS as u64 - 1) * millis(place) * 1_000);
+        let (shown, error) = (number(row, "server_us")?, number(row, "server_us_error")?);
+        ensure!(
+            shown <= spent && shown + error >= slept,
+            "{text}: {shown} us and at most {error} more; the client has waited for {spent}"
+        );
+    }
+    // Two workers, each with 500 statements in 2 KiB, and buffers.
+    ensure!(
+        grown < 24 * 1024 * 1024,
+        "{grown} bytes more for {texts} texts"
+    );
+    println!("{texts} texts: {grown} bytes more");
     Ok(())
 }
