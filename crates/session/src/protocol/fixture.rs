@@ -26,7 +26,7 @@ pub(crate) struct World {
     judge: Judge,
     pub(crate) table: Digests,
     now_us: u64,
-    policy: relay::Rules,
+    pub(crate) policy: relay::Rules,
     pub(crate) rules: Rules,
 }
 

@@ -237,3 +237,48 @@ fn the_number_of_rows_is_the_last_word_of_a_tag() {
         assert_eq!(rows_of(format!("{tag}\0").as_bytes()), rows, "{tag}");
     }
 }
+
+/// Runs an unnamed statement, which the server answers.
+fn run_unnamed(world: &mut World, text: &str) {
+    let sent = world.send(&messages(|out| {
+        encode::parse(out, b"", text.as_bytes(), &[0, 0]).unwrap();
+        bind(out, "", "");
+        encode::execute(out, b"", 0).unwrap();
+        encode::sync(out).unwrap();
+    }));
+    let mut rest = &sent[..];
+    let reply = messages(|out| {
+        while let [tag, length @ ..] = rest {
+            match tag {
+                b'P' => plain(out, "1"),
+                b'B' => plain(out, "2"),
+                b'D' => out.extend_from_slice(b"t\0\0\0\x06\0\0T\0\0\0\x06\0\0"),
+                b'E' => complete(out, "SELECT 1"),
+                b'S' => ready(out, IDLE),
+                tag => panic!("{tag}"),
+            }
+            let length = u32::from_be_bytes(*length.first_chunk().unwrap());
+            rest = &rest[1 + length as usize..];
+        }
+    });
+    world.answer(10, &reply);
+}
+
+#[test]
+fn an_unnamed_statement_counts_for_itself_if_one_of_ours_stands_in_for_it() {
+    let mut world = World::new();
+    world.policy.prepare_unnamed = 1;
+    for _ in 0..5 {
+        run_unnamed(&mut world, "select a from t");
+        run_unnamed(&mut world, "select b from t, u");
+    }
+    assert_eq!(world.counts("select a from t"), (5, 0, 5));
+    assert_eq!(world.counts("select b from t, u"), (5, 0, 5));
+    for _ in 0..3 {
+        run_unnamed(&mut world, "select a from t");
+    }
+    run_unnamed(&mut world, "select c from t");
+    run_unnamed(&mut world, "select a from t");
+    assert_eq!(world.counts("select a from t"), (9, 0, 9));
+    assert_eq!(world.counts("select c from t"), (1, 0, 1));
+}

@@ -94,19 +94,24 @@ impl Work<'_, '_, '_, '_> {
         };
         let (client, counting) = (&mut *self.link.client, &mut self.link.server.counting);
         let unix = counting.unix();
-        let digest = if head.statement.is_empty() {
-            let body = client.unnamed_body();
-            let text = body.split(|byte| *byte == 0).next().unwrap_or_default();
-            let shape = client.unnamed_shape;
-            shape.map(|shape| digests.enter(shape, unix, text))
-        } else {
-            let named = client.statement(head.statement);
-            let named = named.and_then(|(_, statement)| statement);
-            let statement = ours.filter(|ours| !ours.is_outdated()).or(named);
-            statement.and_then(|statement| {
-                let shape = statement.shape_key(digests.shaper)?;
-                Some(digests.enter(shape, unix, statement.text()))
-            })
+        // A statement of ours may stand in for the unnamed one.
+        let ours = ours.filter(|ours| !ours.is_outdated()).map(|ours| &**ours);
+        let digest = match ours {
+            None if head.statement.is_empty() => {
+                let body = client.unnamed_body();
+                let text = body.split(|byte| *byte == 0).next().unwrap_or_default();
+                let shape = client.unnamed_shape;
+                shape.map(|shape| digests.enter(shape, unix, text))
+            }
+            _ => {
+                let named = client.statement(head.statement);
+                let named = named.and_then(|(_, statement)| statement);
+                let statement = ours.or(named.map(|named| &**named));
+                statement.and_then(|statement| {
+                    let shape = statement.shape_key(digests.shaper)?;
+                    Some(digests.enter(shape, unix, statement.text()))
+                })
+            }
         };
         counting.bind(head.portal, digest);
     }
