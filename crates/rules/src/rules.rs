@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::fast::FixedState;
 use weir_sql::{Blank, Facts, ShapeKey, Shaper, sample, without_literals};
 
 use crate::book::{Book, Fits, Plan, RuleId};
@@ -56,25 +57,23 @@ struct Planned {
 /// Plans of the shapes that were seen last.
 #[derive(Debug, Default)]
 struct Plans {
-    current: HashMap<ShapeKey, Planned>,
-    before: HashMap<ShapeKey, Planned>,
+    current: PlanTable,
+    before: PlanTable,
 }
 
-impl Plans {
-    fn find(&mut self, shape: ShapeKey) -> Option<Planned> {
-        if let Some(plan) = self.current.get(&shape) {
-            return Some(plan.clone());
-        }
-        let plan = self.before.remove(&shape)?;
-        self.keep(shape, plan.clone());
-        Some(plan)
-    }
+/// Plans by shape, whose key has a secret seed already.
+type PlanTable = HashMap<ShapeKey, Planned, FixedState>;
 
-    fn keep(&mut self, shape: ShapeKey, plan: Planned) {
+impl Plans {
+    /// Returns the plan of a shape, which `make` makes if it is not known.
+    #[inline]
+    fn of(&mut self, shape: ShapeKey, make: impl FnOnce() -> Planned) -> &Planned {
         if self.current.len() >= PLANS_MAX {
             self.before = std::mem::take(&mut self.current);
         }
-        self.current.insert(shape, plan);
+        let before = &mut self.before;
+        let entry = self.current.entry(shape);
+        entry.or_insert_with(|| before.remove(&shape).unwrap_or_else(make))
     }
 }
 
@@ -179,7 +178,7 @@ impl Rules {
         now: Now,
     ) -> Verdict {
         let mut verdict = Verdict::default();
-        shaper.shapes(text, is_whole, &mut |shape, place| {
+        shaper.shapes_and_keep(text, is_whole, &mut |shape, place| {
             if verdict.rejection.is_none() {
                 let statement = Statement {
                     shape,
@@ -201,13 +200,15 @@ impl Rules {
         now: Now,
         verdict: &mut Verdict,
     ) {
-        let plan = self.plan(statement).others;
+        let (rewrites, book) = (&self.rewrites, &self.book);
+        let make = || Planned::new(rewrites, book, statement.alone);
+        let plan = &self.plans.of(statement.shape, make).others;
         if plan.is_empty() {
             return;
         }
         let states = &mut self.states;
         self.book
-            .met(&plan, fits, statement.whole, &mut |RuleId(number)| {
+            .met(plan, fits, statement.whole, &mut |RuleId(number)| {
                 let Some(state) = states.get_mut(number as usize) else {
                     return false;
                 };
@@ -222,14 +223,12 @@ impl Rules {
     pub fn met(&mut self, shaper: &Shaper, fits: &Fits, text: &[u8], now: Now) -> Vec<&Rule> {
         let mut met = Vec::new();
         shaper.shapes(text, true, &mut |shape, place| {
-            let statement = Statement {
-                shape,
-                alone: text.get(place).unwrap_or_default(),
-                whole: text,
-            };
-            let plan = self.plan(statement);
-            for (book, plan) in [(&self.rewrites, plan.rewrites), (&self.book, plan.others)] {
-                book.met(&plan, fits, text, &mut |RuleId(number)| {
+            let alone = text.get(place).unwrap_or_default();
+            let (rewrites, book) = (&self.rewrites, &self.book);
+            let make = || Planned::new(rewrites, book, alone);
+            let plan = self.plans.of(shape, make);
+            for (book, plan) in [(rewrites, &plan.rewrites), (book, &plan.others)] {
+                book.met(plan, fits, text, &mut |RuleId(number)| {
                     let rule = self.states.get(number as usize).map(|state| &state.rule);
                     let Some(rule) = rule.filter(|rule| rule.is_in_force(now)) else {
                         return false;
@@ -255,19 +254,17 @@ impl Rules {
         text: &[u8],
         now: Now,
     ) -> Option<Vec<u8>> {
-        let shape = shaper.first(text, true)?;
-        let statement = Statement {
-            shape,
-            alone: text,
-            whole: text,
-        };
-        let plan = self.plan(statement).rewrites;
+        let mut shape = None;
+        shaper.shapes_and_keep(text, true, &mut |key, _| shape = shape.or(Some(key)));
+        let (rewrites, book) = (&self.rewrites, &self.book);
+        let make = || Planned::new(rewrites, book, text);
+        let plan = &self.plans.of(shape?, make).rewrites;
         if plan.is_empty() {
             return None;
         }
         let mut new = None;
         let states = &mut self.states;
-        self.rewrites.met(&plan, fits, text, &mut |RuleId(number)| {
+        self.rewrites.met(plan, fits, text, &mut |RuleId(number)| {
             let Some(state) = states.get_mut(number as usize) else {
                 return false;
             };
@@ -291,18 +288,16 @@ impl Rules {
         });
         new
     }
+}
 
-    fn plan(&mut self, statement: Statement<'_>) -> Planned {
-        if let Some(plan) = self.plans.find(statement.shape) {
-            return plan;
+impl Planned {
+    #[cold]
+    fn new(rewrites: &Book, others: &Book, alone: &[u8]) -> Self {
+        let facts = Facts::of(&sample(alone));
+        Self {
+            rewrites: rewrites.plan(facts.as_ref()),
+            others: others.plan(facts.as_ref()),
         }
-        let facts = Facts::of(&sample(statement.alone));
-        let plan = Planned {
-            rewrites: self.rewrites.plan(facts.as_ref()),
-            others: self.book.plan(facts.as_ref()),
-        };
-        self.plans.keep(statement.shape, plan.clone());
-        plan
     }
 }
 

@@ -63,6 +63,8 @@ pub(crate) enum Item<'a> {
 pub(crate) struct Lexer<'a> {
     text: &'a [u8],
     at: usize,
+    /// Position of the last token that [`Lexer::token`] returned.
+    began: usize,
     reading: Reading,
     /// Depth of the deepest comment so far. PostgreSQL's own time is quadratic in it.
     depth_max: usize,
@@ -145,11 +147,43 @@ const fn identifier() -> PerByte<bool> {
     table
 }
 
+/// Returns the number of bytes of an identifier at the beginning of a text.
+#[inline]
+fn identifier_len(text: &[u8]) -> usize {
+    let mut rest = text;
+    while let Some((word, behind)) = rest.split_first_chunk() {
+        let others = others(u64::from_le_bytes(*word));
+        if others != 0 {
+            return text.len() - rest.len() + others.trailing_zeros() as usize / 8;
+        }
+        rest = behind;
+    }
+    let end = rest.iter().position(|byte| !IDENTIFIER.at(*byte));
+    text.len() - rest.len() + end.unwrap_or(rest.len())
+}
+
+/// Sets the highest bit of each of eight bytes that is not in [`IDENTIFIER`].
+#[inline]
+const fn others(word: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * EACH;
+    // Sets the highest bit of bytes below 0x80 that are in the range.
+    const fn within(low: u64, first: u8, last: u8) -> u64 {
+        (low + (0x80 - first as u64) * EACH) ^ (low + (0x7f - last as u64) * EACH)
+    }
+    let low = word & !HIGH;
+    let letters = within(low | (0x20 * EACH), b'a', b'z');
+    let found =
+        letters | within(low, b'0', b'9') | within(low, b'_', b'_') | within(low, b'$', b'$');
+    !(found | word) & HIGH
+}
+
 impl<'a> Lexer<'a> {
     pub(crate) fn new(text: &'a [u8], reading: Reading) -> Self {
         Self {
             text,
             at: 0,
+            began: 0,
             reading,
             depth_max: 0,
         }
@@ -202,10 +236,17 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Returns the position of the last token that [`Lexer::token`] returned.
+    pub(crate) fn began(&self) -> usize {
+        self.began
+    }
+
     /// Returns the next token; `None` at the end.
+    #[inline]
     pub(crate) fn token(&mut self) -> Result<Option<Token<'a>>, Unclear> {
         while let Some(byte) = self.peek() {
             let start = self.at;
+            self.began = start;
             match CLASSES.at(byte) {
                 Class::Word => return self.word(start).map(Some),
                 Class::Space => self.at += 1,
@@ -328,10 +369,7 @@ impl<'a> Lexer<'a> {
     #[inline]
     fn word(&mut self, start: usize) -> Result<Token<'a>, Unclear> {
         let rest = self.text.get(start..).unwrap_or_default();
-        let length = rest
-            .iter()
-            .position(|byte| !IDENTIFIER.at(*byte))
-            .unwrap_or(rest.len());
+        let length = identifier_len(rest);
         self.at = start + length;
         if length == 1 {
             return self.letter(start);
@@ -522,6 +560,31 @@ impl<'a> Lexer<'a> {
                 }
                 [_, ..] => self.at += 1,
                 [] => return Err(Unclear::End),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eight_bytes_are_told_apart_as_single_ones_are() {
+        for byte in 0..=u8::MAX {
+            for place in 0..8 {
+                let mut bytes = *b"aZ09_$\x80z";
+                bytes[place] = byte;
+                let expected = bytes.map(|byte| if IDENTIFIER.at(byte) { 0 } else { 0x80 });
+                assert_eq!(others(u64::from_le_bytes(bytes)).to_le_bytes(), expected);
+                let mut text = [b'x'; 20];
+                text[place + 7] = byte;
+                let end = text.iter().position(|byte| !IDENTIFIER.at(*byte));
+                assert_eq!(
+                    identifier_len(&text),
+                    end.unwrap_or(20),
+                    "{byte} at {place}"
+                );
             }
         }
     }

@@ -4,13 +4,17 @@
 //! parse. PostgreSQL's grammar gives statements about data the same [fingerprint](crate::fingerprint) if they have the same
 //! shape. The converse does not hold: other aliases, or a name in quotes, make another shape.
 
-use std::hash::{BuildHasher, Hasher};
+use std::cell::Cell;
+use std::fmt;
 use std::ops::Range;
-
-use foldhash::fast::{FixedState, FoldHasher};
 
 use crate::fingerprint::STATEMENT_MAX;
 use crate::lex::{Lexer, Reading, Token};
+use kept::Kept;
+use mixer::Mixer;
+
+mod kept;
+mod mixer;
 
 /// Maximum depth of lists whose repeated items count once. Deeper lists keep their items.
 const LISTS_MAX: usize = 4;
@@ -18,27 +22,46 @@ const LISTS_MAX: usize = 4;
 /// Maximum number of bytes that are read of a text.
 const SHAPE_MAX: usize = 8 * 1024;
 
-/// Longest word that is folded at once.
-const WORD_MAX: usize = 64;
-
 /// Stands for a literal, for a word in quotes, and for a literal of which the end is missing.
-const LITERAL: &[u8] = b"?";
-const QUOTED: &[u8] = b"\"";
-const OPEN_END: &[u8] = b"\0";
+const LITERAL: u8 = b'?';
+const QUOTED: u8 = b'"';
+const OPEN_END: u8 = 0;
 
 /// Key of a shape: a hash with a secret seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShapeKey(pub u64);
 
 /// Finds shapes, with one seed. A client that does not know the seed cannot make two shapes with one key.
-#[derive(Debug, Clone)]
-pub struct Shaper(FixedState);
+/// Keeps the shapes of one text ([`Shaper::shapes_and_keep`]).
+pub struct Shaper {
+    mixer: Mixer,
+    last: Cell<Option<Box<Kept>>>,
+}
+
+impl Clone for Shaper {
+    fn clone(&self) -> Self {
+        Self {
+            mixer: self.mixer,
+            last: Cell::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Shaper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The seed is secret.
+        f.debug_struct("Shaper").finish_non_exhaustive()
+    }
+}
 
 impl Shaper {
     /// Creates a shaper. Shapers with the same seed find the same keys.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self(FixedState::with_seed(seed))
+        Self {
+            mixer: Mixer::new(seed),
+            last: Cell::default(),
+        }
     }
 
     /// Calls `visit` with the shape and the place of each statement in a text; statements without a word do not count.
@@ -60,6 +83,9 @@ impl Shaper {
         is_whole: bool,
         visit: &mut dyn FnMut(ShapeKey, Range<usize>),
     ) {
+        if self.visit_kept(text, is_whole, visit) {
+            return;
+        }
         let mut walk = self.walk(text, is_whole);
         while let Some((key, range)) = walk.statement() {
             visit(key, range);
@@ -69,12 +95,16 @@ impl Shaper {
     /// Returns the shape of the first statement in a text, as with [`Shaper::shapes`]; `None` if there is none.
     #[must_use]
     pub fn first(&self, text: &[u8], is_whole: bool) -> Option<ShapeKey> {
-        Some(self.walk(text, is_whole).statement()?.0)
+        let mut first = None;
+        match self.visit_kept(text, is_whole, &mut |key, _| first = first.or(Some(key))) {
+            true => first,
+            false => Some(self.walk(text, is_whole).statement()?.0),
+        }
     }
 
-    fn walk<'a>(&self, text: &'a [u8], is_whole: bool) -> Walk<'a, '_> {
+    fn walk<'a>(&self, text: &'a [u8], is_whole: bool) -> Walk<'a> {
         let begin = text.get(..SHAPE_MAX);
-        let mut walk = Walk::new(begin.unwrap_or(text), Reading::Standard, &self.0);
+        let mut walk = Walk::new(begin.unwrap_or(text), Reading::Standard, self.mixer);
         walk.is_whole = is_whole && begin.is_none();
         walk
     }
@@ -101,8 +131,8 @@ pub enum Blank {
 /// ```
 #[must_use]
 pub fn without_literals(statement: &[u8], blank: Blank, max: usize) -> String {
-    let seed = FixedState::default();
-    write(Walk::new(statement, Reading::Strict, &seed), blank, max)
+    let seed = Mixer::new(0);
+    write(Walk::new(statement, Reading::Strict, seed), blank, max)
 }
 
 /// Returns a statement as [`without_literals`] does with [`Blank::Sample`], up to the length that is parsed. Where a statement
@@ -110,15 +140,15 @@ pub fn without_literals(statement: &[u8], blank: Blank, max: usize) -> String {
 /// may have a part of a literal.
 #[must_use]
 pub fn sample(statement: &[u8]) -> String {
-    let seed = FixedState::default();
+    let seed = Mixer::new(0);
     write(
-        Walk::new(statement, Reading::Standard, &seed),
+        Walk::new(statement, Reading::Standard, seed),
         Blank::Sample,
         STATEMENT_MAX,
     )
 }
 
-fn write(mut walk: Walk<'_, '_>, blank: Blank, max: usize) -> String {
+fn write(mut walk: Walk<'_>, blank: Blank, max: usize) -> String {
     walk.text = Some(Text {
         blank,
         max,
@@ -154,9 +184,9 @@ impl Text {
 }
 
 /// List of items of which equal neighbours count once: behind IN, or the rows of VALUES.
-struct List<'h> {
+struct List {
     /// Hash of what precedes the present item.
-    outer: FoldHasher<'h>,
+    outer: Mixer,
     /// Hash of the item before.
     last: Option<u64>,
     is_values: bool,
@@ -178,12 +208,13 @@ enum Last {
     Values,
 }
 
-struct Walk<'a, 'h> {
+struct Walk<'a> {
     input: &'a [u8],
     lexer: Lexer<'a>,
-    seed: &'h FixedState,
-    hasher: FoldHasher<'h>,
-    lists: Vec<List<'h>>,
+    /// State of the hash in front of a statement.
+    seed: Mixer,
+    hasher: Mixer,
+    lists: Vec<List>,
     depth: u32,
     last: Last,
     /// True if the statement has a token.
@@ -198,13 +229,13 @@ struct Walk<'a, 'h> {
     end: usize,
 }
 
-impl<'a, 'h> Walk<'a, 'h> {
-    fn new(input: &'a [u8], reading: Reading, seed: &'h FixedState) -> Self {
+impl<'a> Walk<'a> {
+    fn new(input: &'a [u8], reading: Reading, seed: Mixer) -> Self {
         Self {
             input,
             lexer: Lexer::new(input, reading),
             seed,
-            hasher: seed.build_hasher(),
+            hasher: seed,
             lists: Vec::new(),
             depth: 0,
             last: Last::Nothing,
@@ -222,10 +253,6 @@ impl<'a, 'h> Walk<'a, 'h> {
         let mut start = self.lexer.at();
         self.begin();
         loop {
-            let Ok(()) = self.lexer.skip() else {
-                return self.open_end(start);
-            };
-            let at = self.lexer.at();
             match self.lexer.token() {
                 Ok(Some(Token::Other(b';'))) if !self.is_atomic => {
                     if self.has_begun {
@@ -234,6 +261,7 @@ impl<'a, 'h> Walk<'a, 'h> {
                     start = self.lexer.at();
                 }
                 Ok(Some(token)) => {
+                    let at = self.lexer.began();
                     if !self.has_begun {
                         start = at;
                     }
@@ -248,7 +276,7 @@ impl<'a, 'h> Walk<'a, 'h> {
     }
 
     fn begin(&mut self) {
-        self.hasher = self.seed.build_hasher();
+        self.hasher = self.seed;
         self.lists.clear();
         self.depth = 0;
         self.last = Last::Nothing;
@@ -273,7 +301,7 @@ impl<'a, 'h> Walk<'a, 'h> {
                 self.hasher = list.outer;
             }
         }
-        self.hasher.write(OPEN_END);
+        self.hasher.byte(OPEN_END);
         if let Some(text) = &mut self.text {
             text.is_cut = true;
         }
@@ -284,6 +312,7 @@ impl<'a, 'h> Walk<'a, 'h> {
         (!shape.1.is_empty()).then_some(shape)
     }
 
+    #[inline]
     fn token(&mut self, token: Token<'a>, at: usize) {
         let last = self.last;
         if self.meet_list(token, at) {
@@ -301,7 +330,7 @@ impl<'a, 'h> Walk<'a, 'h> {
                 let is_parameter = byte == b'$' && self.lexer.at() > at + 1;
                 match (byte, is_parameter) {
                     (b'$', true) => self.parameter(at),
-                    (b'$', false) => self.put(at, b"$", Last::Other),
+                    (b'$', false) => self.put_byte(at, b'$', Last::Other),
                     _ => self.literal(at, b"1"),
                 }
             }
@@ -312,7 +341,7 @@ impl<'a, 'h> Walk<'a, 'h> {
             Token::Other(byte) => self.other(at, byte, last),
             Token::Word(word) => self.word(at, word),
             Token::Quoted(name) => {
-                self.hasher.write(QUOTED);
+                self.hasher.byte(QUOTED);
                 self.put(at, name, Last::Name);
             }
             Token::Unicode => {
@@ -324,6 +353,7 @@ impl<'a, 'h> Walk<'a, 'h> {
         self.end = self.lexer.at();
     }
 
+    #[inline]
     fn other(&mut self, at: usize, byte: u8, last: Last) {
         match byte {
             b'(' | b'[' => self.depth += 1,
@@ -343,11 +373,17 @@ impl<'a, 'h> Walk<'a, 'h> {
             (b')' | b']' | b'*', _) => Last::Name,
             _ => Last::Other,
         };
-        self.put(at, &[byte], next);
+        self.put_byte(at, byte, next);
     }
 
     /// Begins a list, or its next item, or ends it, if the token does so. True if the token is a comma between items.
+    #[inline]
     fn meet_list(&mut self, token: Token<'a>, at: usize) -> bool {
+        let may_begin = matches!(self.last, Last::InOpen | Last::Values);
+        (may_begin || !self.lists.is_empty()) && self.meet_some_list(token, at)
+    }
+
+    fn meet_some_list(&mut self, token: Token<'a>, at: usize) -> bool {
         match (self.last, token) {
             (Last::InOpen, Token::Word(word)) if begins_query(word) => {}
             (Last::InOpen, _) => self.begin_list(false, at),
@@ -377,7 +413,7 @@ impl<'a, 'h> Walk<'a, 'h> {
         self.space(at);
         let begin = self.text.as_ref().map_or(0, |text| text.out.len());
         self.lists.push(List {
-            outer: std::mem::replace(&mut self.hasher, self.seed.build_hasher()),
+            outer: std::mem::replace(&mut self.hasher, self.seed),
             last: None,
             is_values,
             depth: self.depth,
@@ -391,10 +427,10 @@ impl<'a, 'h> Walk<'a, 'h> {
             return;
         };
         let item = self.hasher.finish();
-        self.hasher = self.seed.build_hasher();
+        self.hasher = self.seed;
         let is_new = list.last != Some(item);
         if is_new {
-            list.outer.write(&item.to_ne_bytes());
+            list.outer.item(item);
             list.last = Some(item);
         }
         if let Some(text) = &mut self.text {
@@ -417,11 +453,11 @@ impl<'a, 'h> Walk<'a, 'h> {
         if self.last == Last::Literal {
             return;
         }
-        self.hasher.write(LITERAL);
+        self.hasher.byte(LITERAL);
         self.space(at);
         if let Some(text) = &mut self.text {
             match text.blank {
-                Blank::Mark => text.push(LITERAL),
+                Blank::Mark => text.push(&[LITERAL]),
                 Blank::Sample => text.push(sample),
             }
         }
@@ -430,11 +466,12 @@ impl<'a, 'h> Walk<'a, 'h> {
 
     /// A parameter is like a literal, but there is nothing to hide.
     fn parameter(&mut self, at: usize) {
-        self.hasher.write(LITERAL);
+        self.hasher.byte(LITERAL);
         self.write(at);
         self.last = Last::Literal;
     }
 
+    #[inline]
     fn word(&mut self, at: usize, word: &[u8]) {
         let next = match word.len() {
             2 if word.eq_ignore_ascii_case(b"in") => Last::In,
@@ -449,32 +486,36 @@ impl<'a, 'h> Walk<'a, 'h> {
             }
             _ => Last::Name,
         };
-        if word.len() <= WORD_MAX {
-            let mut folded = [0; WORD_MAX];
-            if let Some(folded) = folded.get_mut(..word.len()) {
-                folded.copy_from_slice(word);
-                folded.make_ascii_lowercase();
-                self.hasher.write(folded);
-            }
-        } else {
-            self.hasher.write(&word.to_ascii_lowercase());
-        }
+        self.hasher.folded(word);
         self.write(at);
         self.last = next;
     }
 
     fn put(&mut self, at: usize, bytes: &[u8], next: Last) {
-        self.hasher.write(bytes);
+        self.hasher.exact(bytes);
+        self.write(at);
+        self.last = next;
+    }
+
+    #[inline]
+    fn put_byte(&mut self, at: usize, byte: u8, next: Last) {
+        self.hasher.byte(byte);
         self.write(at);
         self.last = next;
     }
 
     /// Writes the token as it stands in the input.
+    #[inline]
     fn write(&mut self, at: usize) {
+        if self.text.is_some() {
+            self.write_text(at);
+        }
+    }
+
+    fn write_text(&mut self, at: usize) {
         self.space(at);
-        let token = self.input.get(at..self.lexer.at()).unwrap_or_default();
         if let Some(text) = &mut self.text {
-            text.push(token);
+            text.push(self.input.get(at..self.lexer.at()).unwrap_or_default());
         }
     }
 
