@@ -18,7 +18,7 @@ use crate::ini::insert_entry;
 use crate::options::{Opt, Scope};
 use crate::point::HostPoint;
 use crate::raw::{Origin, Raw, Values, quoted};
-use crate::rules::QueryRule;
+use crate::rules::{QueryRule, finished};
 use crate::value::{BadValue, Dialect, Value};
 
 /// Reads a native file.
@@ -82,7 +82,7 @@ pub fn rules_of(file: &str, text: &str) -> Result<Vec<QueryRule>, Vec<ConfigErro
     };
     reader.only_rules(text, Others::Ignored);
     match raw.errors.is_empty() {
-        true => Ok(raw.rules),
+        true => Ok(finished(raw.rules)),
         false => Err(raw.errors),
     }
 }
@@ -108,7 +108,7 @@ pub fn query_rules(file: &str, text: &str) -> Result<Vec<QueryRule>, Vec<ConfigE
         );
     }
     match raw.errors.is_empty() {
-        true => Ok(raw.rules),
+        true => Ok(finished(raw.rules)),
         false => Err(raw.errors),
     }
 }

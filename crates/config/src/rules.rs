@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use weir_rules::{ALWAYS, Action, RouteTo, Rule};
+use weir_rules::{ALWAYS, Action, RouteTo, Rule, TextPattern};
 
 use crate::network::Network;
 use crate::raw::Origin;
@@ -109,6 +109,13 @@ impl QueryRule {
             false => action.to_owned(),
         }
     }
+}
+
+/// Returns the rules in their order, ready to be asked.
+pub(crate) fn finished(mut rules: Vec<QueryRule>) -> Vec<QueryRule> {
+    let conditions = rules.iter_mut().map(|rule| &mut rule.rule.conditions);
+    TextPattern::join(conditions.filter_map(|conditions| conditions.text.as_mut()));
+    rules
 }
 
 /// Returns the name of an action, as in the file.

@@ -378,7 +378,7 @@ impl Settings {
             hosts: hosts.collect(),
             users: users.collect(),
             peers: peers.collect(),
-            rules: raw.rules.clone(),
+            rules: crate::rules::finished(raw.rules.clone()),
             global,
             trust_loopback: false,
         }

@@ -24,7 +24,14 @@ fn main() {
         println!("{:>24} {number:>6} {:>9}", "by fingerprint", cost(rules));
     }
     for number in [1, 10, 100] {
-        let rules = (0..number).map(by_text).collect();
+        let mut rules: Vec<Rule> = (0..number).map(by_text).collect();
+        println!(
+            "{:>24} {number:>6} {:>9}",
+            "by text, alone",
+            cost(rules.clone())
+        );
+        let conditions = rules.iter_mut().map(|rule| &mut rule.conditions);
+        TextPattern::join(conditions.filter_map(|it| it.text.as_mut()));
         println!("{:>24} {number:>6} {:>9}", "by text", cost(rules));
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weir_sql::{Facts, Fingerprint};
 
 use crate::conditions::Conditions;
+use crate::text::Look;
 
 /// Number of a rule in a [`Book`], in the order of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -160,11 +161,12 @@ impl Book {
         text: &[u8],
         visit: &mut dyn FnMut(RuleId) -> bool,
     ) {
+        let mut look = Look::at(text);
         for step in plan.0.iter().filter(|step| fits.contains(step.rule)) {
             let Some(entry) = self.entry(step.rule) else {
                 continue;
             };
-            let is_met = !step.asks_for_text || entry.conditions.hold_for_text(text);
+            let is_met = !step.asks_for_text || entry.conditions.hold_for_text(&mut look);
             if is_met && visit(step.rule) && !entry.goes_on {
                 return;
             }

@@ -2,7 +2,7 @@
 
 use weir_sql::{Facts, Fingerprint, Named, Pattern, StatementKind};
 
-use crate::text::{CommentPattern, TextPattern};
+use crate::text::{CommentPattern, Look, TextPattern};
 
 /// Conditions of a rule about a statement. All of those that are given must hold; of a list, one of its elements.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,11 +62,11 @@ impl Conditions {
     }
 
     /// True if a text meets the conditions that only a text decides.
-    pub(crate) fn hold_for_text(&self, text: &[u8]) -> bool {
-        self.comments.iter().all(|pattern| pattern.is_match(text))
+    pub(crate) fn hold_for_text<'r>(&'r self, look: &mut Look<'_, 'r>) -> bool {
+        self.text.as_ref().is_none_or(|pattern| look.finds(pattern))
             && self
-                .text
-                .as_ref()
-                .is_none_or(|pattern| pattern.is_match(text))
+                .comments
+                .iter()
+                .all(|pattern| pattern.is_match(look.text()))
     }
 }

@@ -1,8 +1,15 @@
 //! Conditions that look at a text.
 
+use std::sync::Arc;
+
 use regex::bytes::{Regex, RegexBuilder};
 
-/// Maximum size of a compiled regular expression in bytes.
+pub(crate) use many::Look;
+use many::Member;
+
+mod many;
+
+/// Maximum size of a compiled regular expression, and of the states that a thread keeps for it, in bytes.
 const COMPILED_MAX: usize = 256 * 1024;
 
 /// Maximum length of a comment that is read, and of the part of a text in which one is looked for, in bytes.
@@ -25,7 +32,12 @@ pub enum BadText {
 /// Regular expression over the text of a statement as it was sent, with comments and literals. `.` matches line breaks, and
 /// the case of letters counts unless the pattern begins with `(?i)`.
 #[derive(Debug, Clone)]
-pub struct TextPattern(Regex);
+pub struct TextPattern {
+    /// Shared, so that all copies keep states once for each thread.
+    regex: Arc<Regex>,
+    /// Place in a set of patterns ([`TextPattern::join`]).
+    member: Option<Member>,
+}
 
 impl Eq for TextPattern {}
 
@@ -42,27 +54,33 @@ impl TextPattern {
     /// The pattern has a mistake, is too large, or matches every text.
     pub fn new(pattern: &str) -> Result<Self, BadText> {
         let mut builder = RegexBuilder::new(pattern);
-        builder.dot_matches_new_line(true).size_limit(COMPILED_MAX);
+        builder.dot_matches_new_line(true);
+        builder
+            .size_limit(COMPILED_MAX)
+            .dfa_size_limit(COMPILED_MAX);
         let regex = builder.build().map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => BadText::TooLarge,
             error => BadText::Syntax(one_line(&error.to_string())),
         })?;
         match regex.is_match(b"") {
             true => Err(BadText::Everything),
-            false => Ok(Self(regex)),
+            false => Ok(Self {
+                regex: Arc::new(regex),
+                member: None,
+            }),
         }
     }
 
     /// True if the pattern matches anywhere in the text.
     #[must_use]
     pub fn is_match(&self, text: &[u8]) -> bool {
-        self.0.is_match(text)
+        self.regex.is_match(text)
     }
 
     /// The pattern as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        self.0.as_str()
+        self.regex.as_str()
     }
 }
 
