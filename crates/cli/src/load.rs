@@ -98,8 +98,7 @@ impl Source {
     /// # Errors
     /// Every mistake found.
     pub(crate) fn config(&self) -> Result<Loaded, Vec<LoadError>> {
-        // `vars` would panic at any variable that is not UTF-8.
-        let env = std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value)));
+        let env = environment();
         let loaded = match self {
             // Listed at each load: a reload sees files that were added or removed.
             Self::File(path) if path.is_dir() => weir_config::load_directory(path, &mut Disk, env),
@@ -177,6 +176,19 @@ impl Prepared {
             .map(|(name, _)| String::from_utf8_lossy(name).into_owned())
             .collect()
     }
+}
+
+/// Reads the query rules of a file, and of the `rules_dir` that it names.
+///
+/// # Errors
+/// Every mistake found.
+pub(crate) fn rules_of(file: &str, text: &str) -> Result<Vec<QueryRule>, Vec<ConfigError>> {
+    weir_config::rules_of(file, text, &mut Disk, environment())
+}
+
+fn environment() -> impl Iterator<Item = (String, String)> {
+    // `vars` would panic at any variable that is not UTF-8.
+    std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value)))
 }
 
 /// Files of this machine.

@@ -60,7 +60,7 @@ fn read(args: &RulesTest) -> Result<Vec<QueryRule>, Exit> {
         complain(format_args!("{file}: {error}"));
         Exit::Start
     })?;
-    let rules = weir_config::rules_of(&file, &text).map_err(|mistakes| {
+    let rules = crate::load::rules_of(&file, &text).map_err(|mistakes| {
         mistakes.iter().for_each(complain);
         Exit::Config
     })?;

@@ -2,7 +2,7 @@
 //! `[peers.ID]`; in a database's table `[databases.NAME.hosts.ADDRESS]`. Values may use variables of the environment, `${NAME}`. The toml crate parses; its messages are used
 //! without the excerpts, which could show a password.
 
-mod rules;
+pub(crate) mod rules;
 
 use std::io;
 use std::path::Path;
@@ -19,6 +19,7 @@ use crate::options::{Opt, Scope};
 use crate::point::HostPoint;
 use crate::raw::{Origin, Raw, Values, quoted};
 use crate::rules::{QueryRule, finished};
+use crate::rules_dir;
 use crate::value::{BadValue, Dialect, Value};
 
 /// Reads a native file.
@@ -67,20 +68,26 @@ pub(crate) fn read_rules(raw: &mut Raw, path: &Path, files: &mut dyn Files) {
     }
 }
 
-/// Reads the query rules of a weir.toml or of a file of `rules_dir`. Everything else in it, which includes the option
-/// `rules_dir`, is left unread. Mistakes name it as `file`.
+/// Reads the query rules of a weir.toml or of a file of `rules_dir`, and of the files in its own `rules_dir`, which `files`
+/// has. Everything else in it is left unread. Mistakes name it as `file`. `env` has the environment's variables.
 ///
 /// # Errors
 /// Returns every mistake found in the rules.
-pub fn rules_of(file: &str, text: &str) -> Result<Vec<QueryRule>, Vec<ConfigError>> {
+pub fn rules_of(
+    file: &str,
+    text: &str,
+    files: &mut dyn Files,
+    env: impl Iterator<Item = (String, String)>,
+) -> Result<Vec<QueryRule>, Vec<ConfigError>> {
     let mut raw = Raw::default();
     let reader = Reader {
         lines: line_starts(text),
         file: file.into(),
         raw: &mut raw,
-        variables: &Variables::default(),
+        variables: &env.collect(),
     };
     reader.only_rules(text, Others::Ignored);
+    rules_dir::read(&mut raw, files);
     match raw.errors.is_empty() {
         true => Ok(finished(raw.rules)),
         false => Err(raw.errors),
@@ -153,6 +160,11 @@ impl Reader<'_> {
             let name: &str = key.get_ref();
             if name == "rules" {
                 self.rules(value, &at);
+            } else if others == Others::Ignored && name == rules_dir::OPTION {
+                let mut global = std::mem::take(&mut self.raw.global);
+                let section = "at the top level";
+                self.assign(Scope::Global, &mut global, name, section, value, &at);
+                self.raw.global = global;
             } else if others == Others::Refused {
                 let message = format!(
                     "{} is not allowed here: a file of rules_dir has nothing but [[rules]]; \

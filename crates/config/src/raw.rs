@@ -1,6 +1,6 @@
 //! Values of all sources before they are combined: one checked value per key with its origin, and the mistakes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -54,6 +54,8 @@ pub(crate) struct Raw {
     pub(crate) peers: BTreeMap<u32, (Values, Origin)>,
     /// Query rules in the order of the file.
     pub(crate) rules: Vec<QueryRule>,
+    /// Place in `rules` of each name.
+    pub(crate) rule_names: HashMap<Arc<str>, usize>,
     pub(crate) notes: Vec<String>,
     pub(crate) errors: Vec<ConfigError>,
     /// True if several files must not overlap: a second setting is then a mistake, not a note.

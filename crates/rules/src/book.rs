@@ -90,7 +90,7 @@ impl Book {
     }
 
     /// Adds a rule behind the others, with a number that is higher than theirs.
-    pub(crate) fn insert(&mut self, id: RuleId, conditions: Conditions, goes_on: bool) {
+    pub fn insert(&mut self, id: RuleId, conditions: Conditions, goes_on: bool) {
         match conditions.fingerprints.as_slice() {
             [] => self.others.push(id),
             fingerprints => {

@@ -46,15 +46,22 @@ type Figure = (&'static str, fn(&Row) -> Option<u64>);
 /// Returns the counts as text.
 pub(super) fn text(tally: &Tally<'_>, format: Format) -> String {
     let mut rows = Vec::with_capacity(tally.rules.len() + 2);
-    let (mut is_open, mut has_undecided) = (false, false);
+    // Of the rules that rewrite, and of the others.
+    let (mut is_open, mut has_undecided) = ([false; 2], false);
     for (rule, count) in tally.rules.iter().zip(&tally.counts) {
         let mut row = of_rule(tally, rule, count);
-        if is_open && row.statements.is_some_and(|count| count > 0) {
+        let [others, rewrites] = &mut is_open;
+        let is_open = if rule.rule.rewrites() {
+            rewrites
+        } else {
+            others
+        };
+        if *is_open && row.statements.is_some_and(|count| count > 0) {
             let why = "at most: an earlier rule could not be decided";
             row.notes.push(why.to_owned());
         }
         has_undecided |= row.statements.is_none();
-        is_open |= row.statements.is_none() && tally.decides(rule);
+        *is_open |= row.statements.is_none() && tally.decides(rule);
         rows.push(row);
     }
     let mut unmet = row(tally, UNMET, &tally.unmet);

@@ -85,9 +85,13 @@ pub(super) struct Tally<'r> {
     pub(super) now: i64,
     examples_max: usize,
     texts: u64,
+    /// Rules that rewrite, which are asked first.
+    rewrites: Book,
+    /// All other rules.
     book: Book,
     shaper: Shaper,
-    plans: HashMap<ShapeKey, Plan>,
+    /// Plans of the rules that rewrite, and of the others.
+    plans: HashMap<ShapeKey, [Plan; 2]>,
     fits: HashMap<[Option<String>; 3], Fits>,
 }
 
@@ -99,9 +103,13 @@ impl<'r> Tally<'r> {
         examples_max: usize,
         now: i64,
     ) -> Self {
-        let mut book = Book::default();
-        for rule in rules {
-            book.push(rule.rule.conditions.clone(), rule.rule.goes_on);
+        let (mut rewrites, mut book) = (Book::default(), Book::default());
+        for (number, rule) in (0..).map(RuleId).zip(rules) {
+            let book = match rule.rule.rewrites() {
+                true => &mut rewrites,
+                false => &mut book,
+            };
+            book.insert(number, rule.rule.conditions.clone(), rule.rule.goes_on);
         }
         Self {
             rules,
@@ -113,6 +121,7 @@ impl<'r> Tally<'r> {
             now,
             examples_max,
             texts: 0,
+            rewrites,
             book,
             shaper: Shaper::new(0),
             plans: HashMap::new(),
@@ -146,46 +155,51 @@ impl<'r> Tally<'r> {
 
     fn add_one(&mut self, single: &Single<'_>, fits: &Fits) {
         let max = self.examples_max;
-        let plan = match single.seen.digest {
-            None => self.plan(single),
-            Some(Digest::Facts(facts)) => self.book.plan(facts.as_deref()),
+        let plans = match single.seen.digest {
+            None => self.plans(single),
+            Some(Digest::Facts(facts)) => self.planned(facts.as_deref()),
             Some(Digest::Unknown) => return self.undecided.add(single, max),
         };
         // Later rules meet what a sample leaves out, and all that a dry run meets.
         let (rules, counts) = (self.rules, &mut self.counts);
         let mut is_met = false;
-        self.book.met(
-            &plan,
-            fits,
-            single.seen.text,
-            &mut |RuleId(number)| -> bool {
-                let number = number as usize;
-                let (Some(rule), Some(count)) = (rules.get(number), counts.get_mut(number)) else {
-                    return false;
-                };
-                is_met = true;
-                count.add(single, max);
-                !rule.rule.is_dry && rule.rule.sample >= ALWAYS
-            },
-        );
+        for (book, plan) in [&self.rewrites, &self.book].into_iter().zip(&plans) {
+            book.met(
+                plan,
+                fits,
+                single.seen.text,
+                &mut |RuleId(number)| -> bool {
+                    let number = number as usize;
+                    let (Some(rule), Some(count)) = (rules.get(number), counts.get_mut(number))
+                    else {
+                        return false;
+                    };
+                    is_met = true;
+                    count.add(single, max);
+                    !rule.rule.is_dry && rule.rule.sample >= ALWAYS
+                },
+            );
+        }
         if !is_met {
             self.unmet.add(single, max);
         }
     }
 
-    /// Plan of the statement's shape.
-    fn plan(&mut self, single: &Single<'_>) -> Plan {
-        if let Some(plan) = self.plans.get(&single.shape) {
-            return plan.clone();
+    /// Plans of the statement's shape.
+    fn plans(&mut self, single: &Single<'_>) -> [Plan; 2] {
+        if let Some(plans) = self.plans.get(&single.shape) {
+            return plans.clone();
         }
-        let plan = self
-            .book
-            .plan(Facts::of(&sample(single.statement)).as_ref());
+        let plans = self.planned(Facts::of(&sample(single.statement)).as_ref());
         if self.plans.len() >= KEPT_MAX {
             self.plans.clear();
         }
-        self.plans.insert(single.shape, plan.clone());
-        plan
+        self.plans.insert(single.shape, plans.clone());
+        plans
+    }
+
+    fn planned(&self, facts: Option<&Facts>) -> [Plan; 2] {
+        [&self.rewrites, &self.book].map(|book| book.plan(facts))
     }
 
     /// Rules that are in force, can be decided, and fit the client as far as it is known.

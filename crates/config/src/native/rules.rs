@@ -1,5 +1,6 @@
 //! Reader of `[[rules]]`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use toml::Spanned;
@@ -16,10 +17,11 @@ use crate::value::parse_seconds;
 
 mod action;
 
+pub(crate) use action::ACTIONS;
 use action::Given;
 
 /// Keys of a rule, for messages.
-const KEYS: [&str; 16] = [
+pub(crate) const KEYS: [&str; 16] = [
     "action",
     "delay",
     "dry_run",
@@ -38,7 +40,7 @@ const KEYS: [&str; 16] = [
     "to",
 ];
 /// Keys of `match`.
-const CONDITIONS: [&str; 11] = [
+pub(crate) const CONDITIONS: [&str; 11] = [
     "application_name",
     "client_addr",
     "comment",
@@ -187,12 +189,8 @@ impl Reader<'_> {
             return;
         }
         let shown = quoted(&draft.name);
-        if let Some(other) = self
-            .raw
-            .rules
-            .iter()
-            .find(|other| *other.rule.name == *draft.name)
-        {
+        let known = self.raw.rule_names.get(&*draft.name);
+        if let Some(other) = known.and_then(|place| self.raw.rules.get(*place)) {
             let message = format!("there is a rule {shown} already, at {}", other.at);
             return fail(self, &draft.at, message);
         }
@@ -203,11 +201,14 @@ impl Reader<'_> {
         if draft.has_mistake {
             return;
         }
+        let name: Arc<str> = draft.name.into();
+        let place = self.raw.rules.len();
+        self.raw.rule_names.insert(Arc::clone(&name), place);
         self.raw.rules.push(QueryRule {
             at: draft.at,
             clients: draft.clients,
             rule: Rule {
-                name: draft.name.into(),
+                name,
                 conditions: draft.conditions,
                 log: draft.log.or_else(|| action::default_log(&action)),
                 action,

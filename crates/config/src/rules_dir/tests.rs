@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::files::Files;
 use crate::load::{Loaded, load, upstream};
+use crate::native::rules_of;
 use crate::rules::RULES_MAX;
 use crate::show::effective_text;
 
@@ -102,6 +103,42 @@ fn rules_of_files_follow_in_the_order_of_the_names() {
             "a2 rules.d/10-a.toml:6",
             "b rules.d/20-b.toml:1"
         ]
+    );
+}
+
+#[test]
+fn rules_alone_are_read_with_those_of_their_directory() {
+    let mut tree = Tree::new(&[("rules.d/a.toml", &rule("a"))]);
+    let mut read = |text: &str| {
+        let env = [("DIR".to_owned(), "rules.d".to_owned())].into_iter();
+        let rules = rules_of("weir.toml", text, &mut tree, env);
+        let rules = rules.map_err(|errors| errors.iter().map(ToString::to_string).collect());
+        rules.map(|rules| {
+            rules
+                .iter()
+                .map(|rule| rule.rule.name.to_string())
+                .collect()
+        })
+    };
+    let main = format!("{MAIN}{}", rule("main"));
+    let names = |names: &[&str]| -> Result<Vec<String>, Vec<String>> {
+        Ok(names.iter().map(|name| (*name).to_owned()).collect())
+    };
+    assert_eq!(read(&main), names(&["main", "a"]));
+    assert_eq!(
+        read(&main.replace("rules.d", "${DIR}")),
+        names(&["main", "a"])
+    );
+    assert_eq!(read(&rule("b")), names(&["b"]));
+    let mistakes: Vec<String> = read(&main.replace("rules.d", "other")).unwrap_err();
+    assert!(
+        mistakes[0].starts_with("weir.toml:2: cannot read the directory \"other\""),
+        "{mistakes:?}"
+    );
+    let mistakes = read(&format!("{MAIN}{}", rule("a"))).unwrap_err();
+    assert!(
+        mistakes[0].contains("there is a rule \"a\" already, at weir.toml:5"),
+        "{mistakes:?}"
     );
 }
 
@@ -239,9 +276,10 @@ fn the_console_cannot_change_the_directory() {
 
 #[test]
 fn only_the_rules_of_any_file_are_read() {
-    let known = |text: &str| {
-        let found =
-            crate::native::rules_of("new.toml", text).map_err(|errors| errors[0].to_string())?;
+    let mut tree = Tree::new(&[("rules.d/README", "")]);
+    let mut known = |text: &str| {
+        let found = rules_of("new.toml", text, &mut tree, std::iter::empty());
+        let found = found.map_err(|errors| errors[0].to_string())?;
         let names = found
             .iter()
             .map(|rule| format!("{} {}", rule.rule.name, rule.at));

@@ -25,7 +25,7 @@ expires = 2020-01-01T00:00:00Z
 ";
 
 fn digests(format: Format) -> String {
-    let rules = weir_config::rules_of("rules.toml", RULES).unwrap();
+    let rules = crate::load::rules_of("rules.toml", RULES).unwrap();
     let mut tally = Tally::new(&rules, InputKind::Digests, 3, 1_800_000_000);
     for (text, is_whole) in [
         ("DELETE FROM orders WHERE id = $1", true),
@@ -72,7 +72,7 @@ fn people_get_columns_notes_and_examples() {
 
 #[test]
 fn a_log_without_times_has_fewer_columns() {
-    let rules = weir_config::rules_of("rules.toml", RULES).unwrap();
+    let rules = crate::load::rules_of("rules.toml", RULES).unwrap();
     let mut tally = Tally::new(&rules, InputKind::Log, 1, 1_800_000_000);
     tally.add(Seen {
         text: b"DELETE FROM orders WHERE id = 7",

@@ -6,7 +6,7 @@ use super::*;
 const NOW: i64 = 1_800_000_000;
 
 fn rules(text: &str) -> Vec<QueryRule> {
-    weir_config::rules_of("rules.toml", text).unwrap()
+    crate::load::rules_of("rules.toml", text).unwrap()
 }
 
 /// Rule with a condition.
@@ -54,6 +54,19 @@ fn later_rules_count_too_behind_one_that_does_not_decide() {
         let rules = rules(&format!("{first}{second}"));
         assert_eq!(counts(&rules, &TEXTS), (vec![2, 3], 1), "{more}");
     }
+}
+
+#[test]
+fn rules_that_rewrite_are_asked_first_and_leave_the_others_theirs() {
+    let first = rule("first", "match.tables = \"orders\"");
+    let rewrite = |name: &str| {
+        format!(
+            "[[rules]]\nname = \"{name}\"\naction = \"rewrite\"\n\
+             match.fingerprint = \"SELECT a FROM orders WHERE b = $1\"\nto = \"SELECT a FROM orders WHERE b = $1 LIMIT 1\"\n"
+        )
+    };
+    let rules = rules(&format!("{first}{}{}", rewrite("second"), rewrite("third")));
+    assert_eq!(counts(&rules, &TEXTS), (vec![2, 2, 0], 2));
 }
 
 #[test]
