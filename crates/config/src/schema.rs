@@ -9,6 +9,8 @@ use crate::options::{Effect, Kind, Opt, Scope, Unit};
 use crate::settings::{Format, default_of};
 use crate::value::Value;
 
+mod rules;
+
 /// Pattern of a text with environment variables, whatever their values.
 const VARIABLE: &str = r"\$\{[A-Za-z_][A-Za-z0-9_]*\}";
 const SCHEMA: &str = "http://json-schema.org/draft-07/schema#";
@@ -33,6 +35,7 @@ pub fn schema_json() -> String {
         }
         properties.insert(name.to_owned(), tables(doc, options));
     }
+    properties.insert("rules".to_owned(), rules::rules());
     let schema = json!({
         "$schema": SCHEMA,
         "title": "weir.toml",

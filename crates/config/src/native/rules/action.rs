@@ -16,7 +16,7 @@ const CODE: [u8; 5] = *b"42501";
 const WAITING_MAX: u32 = 100;
 
 /// Actions, for messages.
-const ACTIONS: &str = "delay, log, pass, reject, rewrite and route";
+pub(crate) const ACTIONS: &str = "delay, log, pass, reject, rewrite and route";
 
 /// Keys that belong to some actions only, with their places.
 #[derive(Default)]
