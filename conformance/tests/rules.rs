@@ -254,6 +254,49 @@ fn what_meets_no_rule_is_answered_byte_for_byte_as_directly() -> Result<()> {
 }
 
 #[test]
+fn rt_47_a_reload_of_rules_with_a_mistake_changes_nothing() -> Result<()> {
+    let world = World::start("rules_reload")?;
+    let mut client = world.weir.connect(&world.database)?;
+    let mut console = world.weir.connect("pgbouncer")?;
+    let file = world.weir.directory().join("weir.toml");
+    let good = std::fs::read_to_string(&file)?;
+    let mut first = |text: &str| -> Result<String> { Ok(line(&client.ask(&query(text))?[0])) };
+    // The rules in front of the mistake would let the report run, and reject all else.
+    let other = "[[rules]]\nname = \"other\"\nmatch.kind = \"select\"\naction = \"reject\"\n";
+    let open = good
+        .replace("stop-report", "open")
+        .replace("SELECT * FROM report WHERE id = 42", "SELECT 3");
+    let bad = format!(
+        "{open}{other}[[rules]]\nname = \"bad\"\nmatch.text = \"(\"\naction = \"reject\"\n"
+    );
+    std::fs::write(&file, bad)?;
+    let told = line(&console.ask(&query("RELOAD"))?[0]);
+    ensure!(told.starts_with("ERROR"), "{told}");
+    assert_eq!(first("select * from report where id = 7")?, STOPPED);
+    assert_eq!(
+        first("truncate audit")?,
+        "ERROR 42501 statement rejected by rule no-truncate"
+    );
+    assert_ne!(
+        first("select 1")?,
+        "ERROR 42501 statement rejected by rule other"
+    );
+    let names = |console: &mut Raw| -> Result<Vec<String>> {
+        let rows = console.query_named("SHOW RULES")?;
+        Ok(rows.iter().map(|row| row["name"].clone()).collect())
+    };
+    assert_eq!(names(&mut console)?, ["stop-report", "no-truncate"]);
+    std::fs::write(&file, format!("{open}{other}"))?;
+    console.query("RELOAD")?;
+    assert_eq!(names(&mut console)?, ["open", "no-truncate", "other"]);
+    assert_eq!(
+        first("select 1")?,
+        "ERROR 42501 statement rejected by rule other"
+    );
+    Ok(())
+}
+
+#[test]
 fn the_console_changes_rules_while_clients_work() -> Result<()> {
     let world = World::start("rules_live")?;
     let mut client = world.weir.connect(&world.database)?;

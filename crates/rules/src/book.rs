@@ -39,6 +39,12 @@ struct Step {
 }
 
 impl Plan {
+    /// Number of rules that a statement of the shape may meet.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// True if no statement of the shape meets a rule.
     #[inline]
     #[must_use]

@@ -106,6 +106,54 @@ fn rt_47_a_dry_or_ended_rule_changes_nothing() {
 }
 
 #[test]
+fn rt_47_a_miss_among_ten_thousand_fingerprints_asks_nothing_but_a_look_up() {
+    const COUNT: u32 = 10_000;
+    let numbered = |number: u32| {
+        let conditions = Conditions {
+            fingerprints: vec![Fingerprint(u64::from(number) << 20)],
+            ..Conditions::default()
+        };
+        rule(&format!("rule-{number}"), conditions)
+    };
+    let mut fits = Fits::default();
+    (0..=COUNT).for_each(|number| fits.insert(RuleId(number)));
+    let last = rule("last", printed("SELECT a FROM t WHERE b = 1"));
+    let many = (0..COUNT).map(numbered).chain([last]);
+    let mut rules = Rules::new(many, &mut |_| None);
+    let shaper = Shaper::new(1);
+    let now = Now { unix: 1, dice: 1 };
+    let ask = |rules: &mut Rules, text: &str| {
+        let text = (text.as_bytes(), true);
+        let verdict = rules.decide(&shaper, &fits, text, Stage::Run, now);
+        verdict
+            .rejection
+            .map(|rejection| rejection.rule.to_string())
+    };
+    for number in 0..1_000 {
+        let text = format!("SELECT a FROM other WHERE b = {number}");
+        assert_eq!(ask(&mut rules, &text), None);
+    }
+    // The shape was parsed once, and no rule is left to ask.
+    let known: Vec<_> = rules.plans.current.values().collect();
+    let [plan] = known.as_slice() else {
+        panic!("{}", known.len());
+    };
+    assert!(plan.others.is_empty() && plan.rewrites.is_empty());
+    assert_eq!(
+        ask(&mut rules, "SELECT a FROM t WHERE b = 7").as_deref(),
+        Some("last")
+    );
+    let lens: Vec<_> = rules
+        .plans
+        .current
+        .values()
+        .map(|plan| plan.others.len())
+        .collect();
+    assert_eq!(lens.iter().sum::<usize>(), 1, "one rule of {COUNT}");
+    assert_eq!(rules.iter().filter(|(_, hits)| hits.hits > 0).count(), 1);
+}
+
+#[test]
 fn a_rule_that_passes_protects_from_the_ones_behind_it() {
     let mut pass = rule(
         "pass",

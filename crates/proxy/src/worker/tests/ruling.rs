@@ -103,6 +103,23 @@ fn rt_46_a_rule_of_a_reload_concerns_statements_that_are_prepared() {
 }
 
 #[test]
+fn rt_47_a_dry_or_ended_rule_lets_a_statement_run() {
+    let run = say().bind("", "s").execute("", 0).sync();
+    for (more, dry_hits) in [("dry_run = true", 2), ("expires = 2001-01-01T00:00:00Z", 0)] {
+        let mut world = World::new(1, "");
+        let client = world.login();
+        let prepare = say().parse("s", "row stop").sync();
+        let plain = [&say().query("row stop"), &prepare, &run].map(|it| world.ask(client, it));
+        let mut world = World::new(1, &lines(&[more]));
+        let client = world.login();
+        let ruled = [&say().query("row stop"), &prepare, &run].map(|it| world.ask(client, it));
+        assert_eq!(ruled, plain, "{more}");
+        let hits = hits(&world);
+        assert_eq!((hits.hits, hits.dry_hits), (0, dry_hits), "{more}");
+    }
+}
+
+#[test]
 fn a_reload_keeps_the_counts_of_rules_by_name() {
     let mut world = World::new(1, &lines(&[]));
     let client = world.login();
