@@ -1,7 +1,7 @@
 //! Clients without a server: the part of their input that is answered without one.
 
 use weir_session::fault::Fault;
-use weir_session::relay::{self, Idle, Lobby};
+use weir_session::relay::{self, Idle, Lobby, Next};
 use weir_stats::Blame;
 
 use super::Worker;
@@ -45,6 +45,12 @@ impl<D: Driver> Worker<D> {
                 return None;
             }
         };
+        if let Next::Lease(batch) = &seen.next
+            && group.query_rules.is_some()
+            && let Some(wrong) = client.wrong_hint(group, batch)
+        {
+            tracing::warn!("{client}: {wrong}");
+        }
         group.counters.client_parses += u64::from(seen.statements.client_parses);
         self.send_answers(id);
         for code in &seen.rejected {

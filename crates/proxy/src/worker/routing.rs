@@ -43,6 +43,7 @@ mod waiting;
 use blocks::{default_isolation, destination};
 use counted::Counted;
 pub use explain::explain_route_offline;
+pub(super) use hint::wrong_hint;
 use hint::{Hinted, by_rule, hinted};
 use learnt::Learnt;
 use reading::{Fixed, Reading, unread};

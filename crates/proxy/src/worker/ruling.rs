@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use weir_config::{QueryRule, RuleClients, parse_seconds};
 use weir_rules::{Action, Bulkhead, Fits, Now, RouteTo, Rule, RuleId, Rules};
+use weir_session::relay::{self, Batch};
 use weir_session::ruled::Ruling;
 use weir_session::settings::Reported;
 use weir_sql::Shaper;
 use weir_stats::{RuleCounts, RuleRow, Snapshot};
 
 use super::Worker;
-use super::slots::Client;
+use super::routing::wrong_hint;
+use super::slots::{Client, Group};
 use super::tables::Tables;
 use crate::driver::Driver;
 use crate::global::{Global, GlobalGroup, GroupKey, Purpose, lock};
@@ -38,6 +40,8 @@ pub(super) struct ClientRules {
     fits: Fits,
     /// True if one of them changes texts.
     pub(super) rewrite: bool,
+    /// True if a hint without a meaning was logged for this client.
+    told_hint: bool,
 }
 
 impl<D: Driver> Worker<D> {
@@ -176,7 +180,9 @@ impl Client {
                     fits.insert(RuleId(number));
                 }
             }
+            let told_hint = self.rules.as_ref().is_some_and(|known| known.told_hint);
             self.rules = Some(Box::new(ClientRules {
+                told_hint,
                 version: group.version,
                 reported: Arc::clone(reported),
                 rewrite: group.rules.have_rewrites(&fits),
@@ -186,6 +192,19 @@ impl Client {
         self.rules
             .as_ref()
             .is_some_and(|rules| !rules.fits.is_empty())
+    }
+}
+
+impl Client {
+    /// Returns what to log about a hint without a meaning in the first text of a batch: once for each client, and only for a
+    /// database with one host, since the router reads the hints of others.
+    pub(super) fn wrong_hint(&mut self, group: &Group, batch: &Batch<'_>) -> Option<String> {
+        let reads = group.query_rules.as_ref().is_some_and(|rules| rules.hints);
+        let rules = self.rules.as_mut().filter(|rules| !rules.told_hint);
+        let rules = rules.filter(|_| reads && group.routing.is_none())?;
+        let told = wrong_hint(relay::first_text(batch, &self.session)?)?;
+        rules.told_hint = true;
+        Some(told)
     }
 }
 

@@ -59,6 +59,12 @@ pub(super) fn hinted(text: &[u8], session: &RouteState) -> Option<Hinted> {
     found
 }
 
+/// Describes the first hint of a text that has no meaning.
+pub(in crate::worker) fn wrong_hint(text: &[u8]) -> Option<String> {
+    let wrong = hinted(text, &RouteState::default())?.wrong?;
+    Some(wrong.to_string())
+}
+
 /// Returns the facts of a session as a query rule changes them, behind the hints of the text. A host that the database does not
 /// have decides nothing.
 pub(super) fn by_rule(
@@ -154,5 +160,15 @@ mod tests {
             assert!(told.unwrap().contains(wrong), "{wrong}");
         }
         assert_eq!(read("/* weir: role=auto */ SELECT 1").0.role, Wanted::Auto);
+        let told = wrong_hint(b"/* weir: role=primary timeout=abc */ SELECT 1");
+        assert!(
+            told.unwrap()
+                .starts_with("the hint timeout=abc in a comment is ignored: ")
+        );
+        assert_eq!(
+            wrong_hint(b"/* weir: timeout=2s role=replica */ SELECT 1"),
+            None
+        );
+        assert_eq!(wrong_hint(b"SELECT 1"), None);
     }
 }

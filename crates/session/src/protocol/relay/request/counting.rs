@@ -105,9 +105,8 @@ impl Work<'_, '_, '_, '_> {
             }
             _ => {
                 let named = client.statement(head.statement);
-                let named = named.and_then(|(_, statement)| statement);
-                let statement = ours.or(named.map(|named| &**named));
-                statement.and_then(|statement| {
+                let named = named.and_then(|(_, statement)| statement.map(|named| &**named));
+                ours.or(named).and_then(|statement| {
                     let shape = statement.shape_key(digests.shaper)?;
                     Some(digests.enter(shape, unix, statement.text()))
                 })
