@@ -105,6 +105,7 @@ mod tests {
         let texts = [
             "SELECT 1; SELECT a",
             "SELECT a",
+            "SELECT 1",
             "",
             ";",
             "SELECT 'a",
