@@ -242,7 +242,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Returns the next token; `None` at the end.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn token(&mut self) -> Result<Option<Token<'a>>, Unclear> {
         while let Some(byte) = self.peek() {
             let start = self.at;
@@ -366,7 +366,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn word(&mut self, start: usize) -> Result<Token<'a>, Unclear> {
         let rest = self.text.get(start..).unwrap_or_default();
         let length = identifier_len(rest);
