@@ -203,7 +203,7 @@ fn hits(console: &mut Raw) -> Result<Vec<String>> {
 }
 
 impl World {
-    fn rules(&self) -> Result<Vec<String>> {
+    pub(super) fn rules(&self) -> Result<Vec<String>> {
         hits(&mut self.weir.connect("pgbouncer")?)
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod hosts;
 pub(crate) mod limits;
 pub(crate) mod lists;
 pub(crate) mod memory;
+pub(crate) mod mirrors;
 pub(crate) mod peers;
 pub(crate) mod pins;
 pub(crate) mod pools;

@@ -10,6 +10,7 @@ use crate::types::{AuthType, PoolMode, PoolSize, SizingMode};
 
 mod auth;
 mod cluster;
+mod rules;
 mod state;
 mod tls;
 
@@ -29,6 +30,7 @@ pub(crate) fn check(raw: &mut Raw, settings: &Settings, file: &Origin) {
     note_sizes(raw, settings);
     note_peers(raw, settings);
     state::check(raw, settings);
+    rules::check(raw, settings);
     // Sorted as in the file, like every other list of mistakes.
     raw.errors
         .sort_by_key(|error| (error.line.is_none(), error.line));

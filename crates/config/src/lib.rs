@@ -88,7 +88,7 @@ pub use crate::reference::reference_markdown;
 pub use crate::routing::{
     Fence, HostRole, ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain, Target,
 };
-pub use crate::rules::{NameMask, QueryRule, RuleClients, action_name};
+pub use crate::rules::{MIRRORS_MAX, NameMask, QueryRule, RuleClients, action_name};
 pub use crate::schema::schema_json;
 pub use crate::settings::{AuthLookup, FALLBACK, PoolSettings, Settings, Sizing};
 pub use crate::show::{ConfigRow, effective_text, show_config};

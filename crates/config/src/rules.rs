@@ -118,12 +118,16 @@ pub(crate) fn finished(mut rules: Vec<QueryRule>) -> Vec<QueryRule> {
     rules
 }
 
+/// Maximum number of rules that mirror: each has threads and connections of its own.
+pub const MIRRORS_MAX: usize = 16;
+
 /// Returns the name of an action, as in the file.
 #[must_use]
 pub fn action_name(action: &Action) -> &'static str {
     match action {
         Action::Delay(_) => "delay",
         Action::Log => "log",
+        Action::Mirror(_) => "mirror",
         Action::Pass => "pass",
         Action::Reject(_) => "reject",
         Action::Rewrite(_) => "rewrite",
@@ -138,6 +142,13 @@ fn effects(rule: &Rule) -> String {
     match &rule.action {
         Action::Log | Action::Pass => {}
         Action::Delay(time) => put("delay", toml_duration(*time)),
+        Action::Mirror(to) => {
+            put("to", quoted(&format!("database:{}", to.database)));
+            let compare = if to.compares_rows { "rows" } else { "count" };
+            put("compare", quoted(compare));
+            put("writes", to.writes.to_string());
+            put("connections", to.connections.to_string());
+        }
         Action::Reject(rejection) => {
             put("message", quoted(&rejection.message));
             put(

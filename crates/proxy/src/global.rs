@@ -19,18 +19,20 @@ use weir_auth::userlist::UserList;
 use weir_config::{AuthLookup, PoolSettings, QueryRule, Settings};
 use weir_pool::{Moment, Quota, Shared};
 use weir_rules::Bulkhead;
+use weir_sql::Names;
 use weir_stats::{Halts, LimitRow, Snapshot};
 
 use crate::clock::Clock;
 use crate::console::{Command, Console};
 use crate::hints;
 use crate::hosts::{HostId, Hosts};
-use crate::mailbox::Mailbox;
+use crate::mailbox::{Mailbox, Message};
+use crate::mirrors::{Mirror, Mirrors, Newcomer};
 use crate::orders::{self, Refusal, RuleOrder};
 use crate::resolve::Resolver;
 use crate::settled::Settled;
 use crate::watching::Watching;
-use crate::worker::{Broken, ClientId};
+use crate::worker::{Broken, ClientId, routing_names};
 
 mod bulkheads;
 mod cluster;
@@ -107,6 +109,7 @@ pub(crate) struct Global {
     pub(crate) secrets: Secrets,
     pub(crate) halting: Halting,
     pub(crate) succession: Succession,
+    pub(crate) mirrors: Mirrors,
     settled: RwLock<Arc<Settled>>,
     ids: AtomicU64,
     /// Number of client transactions that have changed roles or defaults of sessions.
@@ -165,6 +168,7 @@ impl Global {
             secrets: Secrets::new(accounts)?,
             halting: Halting::default(),
             succession: Succession::default(),
+            mirrors: Mirrors::default(),
         })
     }
 
@@ -182,6 +186,33 @@ impl Global {
     /// Returns the limits of query rules on statements that run at once.
     pub(crate) fn bulkheads(&self) -> Vec<Arc<Bulkhead>> {
         lock(&self.halting.bulkheads).all()
+    }
+
+    /// Returns the mirrors of the query rules in force.
+    pub(crate) fn settle_mirrors(&self) -> Vec<Arc<Mirror>> {
+        self.mirrors.settle(|| self.query_rules())
+    }
+
+    /// Returns the functions of which the configuration says where they run in a database.
+    pub(crate) fn names_of(&self, database: &str, user: &str) -> Names {
+        let pool = self.settled().settings.pool(database, user);
+        pool.as_ref().map_or_else(Names::default, routing_names)
+    }
+
+    /// Gives a client of a mirror to the worker with the fewest clients.
+    pub(crate) fn welcome_mirror(&self, newcomer: Newcomer) -> Result<(), &'static str> {
+        let worker = self.least_loaded(0);
+        let (Some(load), Some(mailbox)) = (self.workers.loads.get(worker), self.mailbox(worker))
+        else {
+            return Err("no worker");
+        };
+        load.fetch_add(1, Ordering::Relaxed);
+        mailbox
+            .send(Message::Mirror(Box::new(newcomer)))
+            .map_err(|_| {
+                load.fetch_sub(1, Ordering::Relaxed);
+                "a worker has too many messages"
+            })
     }
 
     /// Changes the query rules at this Unix time in seconds.

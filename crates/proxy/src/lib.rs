@@ -18,6 +18,7 @@ mod hosts;
 mod listen;
 mod lookups;
 mod mailbox;
+mod mirrors;
 pub mod monitor;
 mod moved;
 mod neighbour;

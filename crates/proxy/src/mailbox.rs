@@ -15,6 +15,7 @@ use crate::driver::Wake;
 use crate::global::{GlobalPool, Place};
 use crate::handover::Link;
 use crate::listen::Accepted;
+use crate::mirrors::Newcomer;
 use crate::moved::MovedServer;
 use crate::orders::{Refusal, Task};
 use crate::resolve::Resolved;
@@ -72,6 +73,8 @@ pub(crate) enum Message {
     HandOver(Arc<Link>),
     /// Notifications for clients of this worker, from the connection that listens for them.
     Heard(Vec<Heard>),
+    /// New client of a mirror.
+    Mirror(Box<Newcomer>),
     /// Step of a TLS handshake, done by a helper.
     Handshake {
         asker: Asker,

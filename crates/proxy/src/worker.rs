@@ -14,6 +14,7 @@ use weir_session::client::Client as Session;
 use crate::driver::{Completion, Driver, Owner, Why};
 use crate::global::Global;
 use crate::mailbox::{Inbox, Message};
+use crate::mirrors::Mirror;
 
 mod access;
 mod again;
@@ -34,6 +35,7 @@ mod lobby;
 mod login;
 mod looking;
 mod measure;
+mod mirroring;
 mod moving;
 mod negotiate;
 mod orders;
@@ -80,6 +82,7 @@ pub(crate) use roles::Standing;
 pub use routing::explain_route_offline;
 use slots::Phase;
 pub(crate) use slots::tcp_targets;
+pub(crate) use state::routing_names;
 use tables::Tables;
 #[cfg(test)]
 pub(crate) use tests::CONFIG;
@@ -111,6 +114,8 @@ pub(crate) struct Worker<D> {
     has_rewrites: bool,
     /// Bulkheads of the query rules.
     bulkheads: Vec<Arc<Bulkhead>>,
+    /// Mirrors of the query rules.
+    mirrors: Vec<Arc<Mirror>>,
     /// State of the random numbers for query rules.
     dice: u64,
     /// True if a database that is no longer configured may still have clients.
@@ -155,6 +160,7 @@ impl<D: Driver> Worker<D> {
             has_rules: false,
             has_rewrites: false,
             bulkheads: Vec::new(),
+            mirrors: Vec::new(),
             dice: seed,
             has_removed: false,
             listening: Listening::new(workers, &broken),

@@ -71,7 +71,17 @@ fn cost(rules: Vec<Rule>) -> u128 {
             return true;
         }
         let dice = turn as u64;
-        let verdict = rules.decide(&shaper, &fits, text, Stage::Run, Now { unix: 0, dice });
+        let verdict = rules.decide(
+            &shaper,
+            &fits,
+            text,
+            Stage::Run,
+            Now {
+                unix: 0,
+                dice,
+                client: 0,
+            },
+        );
         verdict.is_empty()
     })
 }

@@ -23,7 +23,7 @@ pub use book::{Book, Fits, Plan, RuleId};
 pub use bulkhead::{Bulkhead, Entry, Full, Occupancy, Permit, Waiter};
 pub use conditions::Conditions;
 pub use rewrite::{BadRewriting, Rewriting};
-pub use rule::{ALWAYS, Action, Concurrency, Rejection, RouteTo, Rule};
+pub use rule::{ALWAYS, Action, Concurrency, Mirroring, Rejection, RouteTo, Rule};
 pub use rules::{Hits, Now, Rules, Statement};
 pub use text::{BadText, CommentPattern, TextPattern};
 pub use verdict::{Limit, Stage, Verdict, Watch, Wish};

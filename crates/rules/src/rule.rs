@@ -33,6 +33,19 @@ pub enum RouteTo {
     Host(Arc<str>),
 }
 
+/// Way in which the statements of some sessions are sent to another database too.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Mirroring {
+    /// Entry in `[databases]` that gets the statements.
+    pub database: Arc<str>,
+    /// True if the rows of the two answers are compared, other than their number.
+    pub compares_rows: bool,
+    /// True if statements that write are sent too.
+    pub writes: bool,
+    /// Number of connections, which run one transaction each at a time.
+    pub connections: u32,
+}
+
 /// Effect of a rule on the statements that meet it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
@@ -40,6 +53,8 @@ pub enum Action {
     Delay(Duration),
     /// The statement is logged ([`Rule::log`]).
     Log,
+    /// The statement is sent to another database too.
+    Mirror(Arc<Mirroring>),
     /// No effect of its own: later rules are not asked.
     Pass,
     /// The statement fails.

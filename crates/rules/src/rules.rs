@@ -84,13 +84,15 @@ pub struct Now {
     pub unix: i64,
     /// Random number, another one for each decision.
     pub dice: u64,
+    /// Number of the client. Rules that mirror choose whole sessions by it.
+    pub client: u64,
 }
 
 impl Now {
     /// True for this share of the decisions about a rule, in parts of a million.
-    fn is_sampled(self, rule: u32, share: u32) -> bool {
+    fn is_sampled(dice: u64, rule: u32, share: u32) -> bool {
         // The finalizer of SplitMix64: rules with the same share do not choose the same statements.
-        let mut mixed = self.dice ^ u64::from(rule).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = dice ^ u64::from(rule).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (mixed ^ (mixed >> 31)) % u64::from(ALWAYS) < u64::from(share)
@@ -307,7 +309,11 @@ impl Rule {
     }
 
     fn is_sampled(&self, number: u32, now: Now) -> bool {
-        self.sample >= ALWAYS || now.is_sampled(number, self.sample)
+        let dice = match self.action {
+            Action::Mirror(_) => now.client,
+            _ => now.dice,
+        };
+        self.sample >= ALWAYS || Now::is_sampled(dice, number, self.sample)
     }
 }
 
@@ -360,6 +366,12 @@ impl State {
         };
         match &rule.action {
             Action::Delay(time) if verdict.delay.is_none() => verdict.delay = Some(wish(*time)),
+            Action::Mirror(to) if verdict.watch.mirror.is_none() => {
+                verdict.watch.mirror = Some(Wish {
+                    rule: Arc::clone(&rule.name),
+                    value: Arc::clone(to),
+                });
+            }
             Action::Reject(rejection) if verdict.rejection.is_none() => {
                 verdict.rejection = Some(Arc::clone(rejection));
             }

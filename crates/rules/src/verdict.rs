@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bulkhead::Bulkhead;
-use crate::rule::{Rejection, RouteTo};
+use crate::rule::{Mirroring, Rejection, RouteTo};
 
 /// Moment at which the rules are asked about a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,13 +34,15 @@ pub struct Watch {
     pub log: Option<Wish<Duration>>,
     /// The statement without literals, if it may be logged.
     pub text: Option<Arc<str>>,
+    /// Database that gets the statement too.
+    pub mirror: Option<Wish<Arc<Mirroring>>>,
 }
 
 impl Watch {
     /// True if nothing is asked for.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.timeout.is_none() && self.log.is_none()
+        self.timeout.is_none() && self.log.is_none() && self.mirror.is_none()
     }
 }
 

@@ -8,6 +8,7 @@ pub mod fault;
 pub(crate) mod fixture;
 pub mod hello;
 pub mod login;
+pub mod mirrored;
 pub mod relay;
 pub(crate) mod repeat;
 pub mod ruled;

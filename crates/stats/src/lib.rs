@@ -17,6 +17,7 @@
 mod counters;
 mod digests;
 mod histogram;
+mod mirrors;
 mod routed;
 mod rows;
 
@@ -25,6 +26,7 @@ pub use digests::{
     Digest, DigestFigures, DigestKey, DigestName, DigestRow, DigestRows, Digests, Ended,
 };
 pub use histogram::{Histogram, Percentiles, Times};
+pub use mirrors::{MirrorCounts, MirrorRow, MirrorStatementRow};
 pub use routed::{HostCounters, RouteCounts, RouteKey, RuleCounts, RuleRow};
 pub use rows::{
     Blame, Buffers, ClientRow, ClientState, DatabaseHostRow, Endpoint, Halts, HostRow, LimitRow,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::counters::Counters;
 use crate::digests::DigestRows;
 use crate::histogram::{Percentiles, Times};
+use crate::mirrors::MirrorRow;
 use crate::routed::{HostCounters, RouteCounts, RouteKey, RuleCounts, RuleRow};
 
 /// End of a connection: address and port.
@@ -454,6 +455,8 @@ pub struct Snapshot {
     pub rule_counts: BTreeMap<String, RuleCounts>,
     /// Query rules in the order in which they are asked. Filled in by the collector.
     pub rules: Vec<RuleRow>,
+    /// Mirrors, in the order of their names. The process has them once.
+    pub mirrors: Vec<MirrorRow>,
     /// Digests, if they were asked for and statements are counted.
     pub digests: Option<Box<DigestRows>>,
     /// Hosts of databases that have several. Filled in by the collector.

@@ -463,6 +463,8 @@ fn show_help_lists_what_works() {
             	SHOW LIMITS
             	SHOW LISTS
             	SHOW MEM
+            	SHOW MIRRORS
+            	SHOW MIRROR_STATEMENTS
             	SHOW PEERS
             	SHOW PEER_POOLS
             	SHOW PINS

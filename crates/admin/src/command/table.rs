@@ -5,7 +5,7 @@ use weir_proxy::console::{Order, Role, Shutdown};
 use super::{Action, Entry, Takes};
 use crate::show::{
     CONFIG, STATE, Show, VERSION, connections, databases, dns, faults, hosts, limits, lists,
-    memory, peers, pins, pools, routes, rules, sizing, stats, tls, users,
+    memory, mirrors, peers, pins, pools, routes, rules, sizing, stats, tls, users,
 };
 
 /// Name of the command that pauses writes. `PAUSE writes` alone pauses a database with this name.
@@ -93,6 +93,16 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "SHOW MEM",
         &memory::MEM,
         "Memory of clients, servers and pools, without the contents of buffers.",
+    ),
+    show(
+        "SHOW MIRRORS",
+        &mirrors::MIRRORS,
+        "Rules with `action = \"mirror\"`: what waits for the other database, and how its answers compare with those of clients.",
+    ),
+    show(
+        "SHOW MIRROR_STATEMENTS",
+        &mirrors::STATEMENTS,
+        "Mirrored statements, those with the most differences first: results, and the times of both sides.",
     ),
     show(
         "SHOW PEERS",

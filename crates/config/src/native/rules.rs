@@ -21,8 +21,10 @@ pub(crate) use action::ACTIONS;
 use action::Given;
 
 /// Keys of a rule, for messages.
-pub(crate) const KEYS: [&str; 16] = [
+pub(crate) const KEYS: [&str; 19] = [
     "action",
+    "compare",
+    "connections",
     "delay",
     "dry_run",
     "expires",
@@ -38,6 +40,7 @@ pub(crate) const KEYS: [&str; 16] = [
     "then",
     "timeout",
     "to",
+    "writes",
 ];
 /// Keys of `match`.
 pub(crate) const CONDITIONS: [&str; 11] = [
@@ -140,6 +143,9 @@ impl Reader<'_> {
             "sqlstate" => draft.given.code = Some((code(value)?, at.clone())),
             "to" => draft.given.to = Some((text(key, value)?, at.clone())),
             "delay" => draft.given.delay = Some((span(key, value)?, at.clone())),
+            "compare" => draft.given.compare = Some((text(key, value)?, at.clone())),
+            "connections" => draft.given.connections = Some((count(key, value)?, at.clone())),
+            "writes" => draft.given.writes = Some((truth(key, value)?, at.clone())),
             "max_concurrency" => draft.given.max = Some((count(key, value)?, at.clone())),
             "max_waiting" => draft.given.waiting_max = Some((count(key, value)?, at.clone())),
             "timeout" => draft.timeout = Some(span(key, value)?),

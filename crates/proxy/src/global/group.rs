@@ -135,6 +135,22 @@ impl GlobalGroup {
         *lock(&self.learnt) = None;
     }
 
+    /// Stores secrets for our logins, unless a client has left newer ones.
+    pub(crate) fn take_proofs(
+        &self,
+        pass_through: Option<PassThrough>,
+        learnt: Option<StoredSecret>,
+    ) {
+        let mut known = lock(&self.pass_through);
+        if known.is_none() {
+            *known = pass_through;
+        }
+        let mut known = lock(&self.learnt);
+        if known.is_none() {
+            *known = learnt;
+        }
+    }
+
     /// Drops SCRAM keys that do not match the user's verifier in the auth_file any more (hazard SEC-64).
     pub(super) fn keep_proofs_of(&self, users: &UserList) {
         if let Some(StoredSecret::Scram(verifier)) = users.get(self.key.user.as_bytes()) {

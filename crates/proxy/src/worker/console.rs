@@ -179,6 +179,7 @@ impl<D: Driver> Worker<D> {
         gathering.snapshot.halts = self.global.halts();
         gathering.snapshot.unix = i64::try_from(self.unix(self.now)).unwrap_or(i64::MAX);
         gathering.snapshot.rules = rule_rows(&self.global, &gathering.snapshot);
+        gathering.snapshot.mirrors = self.global.mirrors.rows();
         gathering.snapshot.sizings = self.global.sizings(self.now);
         gathering.snapshot.hosts = self.global.resolver.rows(self.now);
         let snapshot = &mut gathering.snapshot;

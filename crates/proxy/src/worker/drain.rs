@@ -86,6 +86,7 @@ impl<D: Driver> Worker<D> {
             self.driver.stop_accepting();
             return self.stop_now();
         }
+        self.global.mirrors.stop();
         self.driver.stop_accepting_tcp();
         if self.ending.shut_down(how, self.now) {
             let limit = self.global.settled().settings.global.drain_timeout;

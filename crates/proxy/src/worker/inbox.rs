@@ -22,7 +22,10 @@ impl<D: Driver> Worker<D> {
             Message::Cancel { client, asker } => self.cancel_message(client, asker),
             Message::CancelOver(asker) => self.cancel_done(Some(CancelAsker::Here(asker))),
             Message::Evict { scope, pool, asked } => self.evict_for(scope, &pool, asked),
-            Message::HandOver(link) => self.begin_moving(link),
+            Message::HandOver(link) => {
+                self.global.mirrors.stop();
+                self.begin_moving(link);
+            }
             Message::Heard(heard) => self.heard(heard),
             Message::Handshake { asker, advanced } => self.handshake_advanced(asker, *advanced),
             Message::Keys { asker, keys } => self.keys_derived(asker, keys.as_ref(), false),
@@ -45,6 +48,7 @@ impl<D: Driver> Worker<D> {
                     pulse.store(number, std::sync::atomic::Ordering::Relaxed);
                 }
             }
+            Message::Mirror(newcomer) => self.mirror_arrived(*newcomer),
             Message::Measure(answer) => {
                 // The asker may have given up. The channel has room for an answer of each worker.
                 drop(answer.try_send(Box::new(self.measure())));

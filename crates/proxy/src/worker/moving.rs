@@ -342,12 +342,5 @@ fn proofs(group: &GlobalGroup) -> Proofs {
 
 /// Stores such secrets in a pool of ours, unless a client has left newer ones.
 fn leave_proofs(group: &GlobalGroup, proofs: &Proofs) {
-    let mut pass_through = lock(&group.pass_through);
-    if pass_through.is_none() {
-        *pass_through = proofs.pass_through();
-    }
-    let mut learnt = lock(&group.learnt);
-    if learnt.is_none() {
-        *learnt = proofs.learnt();
-    }
+    group.take_proofs(proofs.pass_through(), proofs.learnt());
 }

@@ -96,6 +96,7 @@ impl<D: Driver> Worker<D> {
         self.has_rewrites |= may_rewrite(group.query_rules.as_deref());
         if self.has_rules {
             self.settle_bulkheads();
+            self.settle_mirrors();
         }
         global.workers.fetch_add(1, Ordering::Relaxed);
         let id = self.tables.groups.insert(group);

@@ -13,6 +13,7 @@ use weir_sql::Shaper;
 use weir_stats::{RuleCounts, RuleRow, Snapshot};
 
 use super::Worker;
+use super::mirroring::Collected;
 use super::routing::wrong_hint;
 use super::slots::{Client, Group};
 use super::tables::Tables;
@@ -34,6 +35,8 @@ pub(super) struct GroupRules {
 /// Rules that fit a client.
 #[derive(Debug)]
 pub(super) struct ClientRules {
+    /// Number of the client.
+    number: u64,
     version: u64,
     /// Reported values that decided, of which `application_name` is one.
     reported: Arc<Reported>,
@@ -42,6 +45,8 @@ pub(super) struct ClientRules {
     pub(super) rewrite: bool,
     /// True if a hint without a meaning was logged for this client.
     told_hint: bool,
+    /// Mirrored requests of the transaction in front.
+    pub(super) mirrored: Collected,
 }
 
 impl<D: Driver> Worker<D> {
@@ -56,6 +61,7 @@ impl<D: Driver> Worker<D> {
             self.has_rewrites |= may_rewrite(group.query_rules.as_deref());
         }
         self.settle_bulkheads();
+        self.settle_mirrors();
     }
 
     /// Returns the Unix time in seconds and a random number for decisions of query rules; anything if there are no rules.
@@ -139,7 +145,11 @@ impl GroupRules {
                 is_for_some.insert(Arc::clone(&rule.name));
             }
         }
-        let now = Now { unix, dice: 0 };
+        let now = Now {
+            unix,
+            dice: 0,
+            client: 0,
+        };
         let mut found = Explained::default();
         for rule in self.rules.met(shaper, &fits, text, now) {
             let for_some = is_for_some.contains(&rule.name);
@@ -176,17 +186,22 @@ impl Client {
             let address: Option<IpAddr> = self.identity.remote.address.parse().ok();
             let mut fits = Fits::default();
             for (number, clients) in (0..).zip(&group.clients) {
-                if clients.has_client(application, address, self.identity.local.port) {
+                // The statements of a mirror have met the rules before.
+                if !self.is_mirror
+                    && clients.has_client(application, address, self.identity.local.port)
+                {
                     fits.insert(RuleId(number));
                 }
             }
-            let told_hint = self.rules.as_ref().is_some_and(|known| known.told_hint);
+            let before = self.rules.take();
             self.rules = Some(Box::new(ClientRules {
-                told_hint,
+                number: self.id,
+                told_hint: before.as_ref().is_some_and(|known| known.told_hint),
                 version: group.version,
                 reported: Arc::clone(reported),
                 rewrite: group.rules.have_rewrites(&fits),
                 fits,
+                mirrored: before.map_or_else(Collected::default, |before| before.mirrored),
             }));
         }
         self.rules
@@ -227,6 +242,7 @@ pub(super) fn ruling<'a>(
         now: Now {
             unix: i64::try_from(unix).unwrap_or(i64::MAX),
             dice,
+            client: client.number,
         },
     })
 }

@@ -169,6 +169,8 @@ pub(super) struct Client {
     pub(super) held_cancel: Option<Box<HeldCancel>>,
     /// True if the client has not had a server since it logged in.
     pub(super) is_newcomer: bool,
+    /// True if the client is a lane of a mirror.
+    pub(super) is_mirror: bool,
     /// Class of the client's transaction, in a pool that finds its own size.
     pub(super) class: u8,
     pub(super) wait_since: Moment,
@@ -211,6 +213,7 @@ impl Client {
             stalled: false,
             held_cancel: None,
             is_newcomer: false,
+            is_mirror: false,
             class: 0,
             wait_since: now,
             request_at: now,

@@ -175,12 +175,20 @@ pub(super) fn checks(pool: &PoolSettings) -> StateCheck {
 pub(super) fn judge(pool: &PoolSettings) -> Judge {
     let names = pool.session_state_functions.iter();
     let mut judge = Judge::new(Functions::new(names.map(ToString::to_string)));
-    if let Some(cluster) = &pool.cluster {
-        let [primary, read] =
-            [&cluster.primary_functions, &cluster.read_functions].map(|list| patterns(list));
-        judge.set_names(Names::new(primary, read));
+    if pool.cluster.is_some() {
+        judge.set_names(routing_names(pool));
     }
     judge
+}
+
+/// Returns the functions of which the configuration says where they run.
+pub(crate) fn routing_names(pool: &PoolSettings) -> Names {
+    let Some(cluster) = &pool.cluster else {
+        return Names::default();
+    };
+    let [primary, read] =
+        [&cluster.primary_functions, &cluster.read_functions].map(|list| patterns(list));
+    Names::new(primary, read)
 }
 
 fn patterns(list: &[FunctionPattern]) -> Vec<Pattern> {

@@ -48,8 +48,12 @@ impl<D: Driver> Worker<D> {
                 }
             }
         }
+        let mirrored = server.session.take_mirrored();
         if let Some(ends_us) = server.session.watch_ends_us() {
             self.arm_watch(server_id, Moment(ends_us));
+        }
+        if !mirrored.is_empty() {
+            self.follow_mirrored(id, server_id, mirrored);
         }
     }
 

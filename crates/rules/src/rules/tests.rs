@@ -40,7 +40,11 @@ fn all<const N: usize>(rules: [Rule; N]) -> Rules {
 
 /// Name of the rule that rejects a text.
 fn rejects(rules: &mut Rules, text: &str, unix: i64) -> Option<String> {
-    let now = Now { unix, dice: 1 };
+    let now = Now {
+        unix,
+        dice: 1,
+        client: 1,
+    };
     let shaper = Shaper::new(1);
     let verdict = rules.decide(&shaper, &fits(), (text.as_bytes(), true), Stage::Run, now);
     verdict
@@ -175,13 +179,7 @@ fn a_rule_that_passes_protects_from_the_ones_behind_it() {
 #[test]
 fn a_sample_is_the_share_that_was_asked_for() {
     for share in [1_000, 50_000, 500_000] {
-        let sampled = (0..200_000).filter(|dice| {
-            let now = Now {
-                unix: 0,
-                dice: *dice,
-            };
-            now.is_sampled(3, share)
-        });
+        let sampled = (0..200_000).filter(|dice| Now::is_sampled(*dice, 3, share));
         let expected = f64::from(share) / 5.0;
         let off = (sampled.count() as f64 - expected).abs() / expected;
         assert!(off < 0.3, "{share}: {off}");
@@ -218,7 +216,11 @@ fn plans_of_many_shapes_are_bounded() {
 }
 
 fn verdict(rules: &mut Rules, text: &str, stage: Stage) -> Verdict {
-    let now = Now { unix: 0, dice: 1 };
+    let now = Now {
+        unix: 0,
+        dice: 1,
+        client: 1,
+    };
     rules.decide(
         &Shaper::new(1),
         &fits(),
@@ -320,7 +322,11 @@ fn the_first_rewriting_that_is_like_the_text_changes_it() {
         ),
         rewrite("b", &[("SELECT $1", "SELECT $1 + 2")]),
     ]);
-    let now = Now { unix: 0, dice: 1 };
+    let now = Now {
+        unix: 0,
+        dice: 1,
+        client: 1,
+    };
     let fits = fits();
     assert!(rules.have_rewrites(&fits));
     let mut new = |text: &str| {

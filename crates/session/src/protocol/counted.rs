@@ -281,7 +281,8 @@ impl Counting {
 }
 
 /// Returns the number of rows in a tag such as `INSERT 0 5`; 0 if there is none.
-fn rows_of(tag: &[u8]) -> u64 {
+#[must_use]
+pub fn rows_of(tag: &[u8]) -> u64 {
     let tag = tag.strip_suffix(b"\0").unwrap_or(tag);
     let digits = tag.iter().rev().take_while(|byte| byte.is_ascii_digit());
     let count = digits.count();

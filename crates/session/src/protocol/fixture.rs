@@ -87,7 +87,11 @@ impl World {
                 rules: &mut self.rules,
                 fits: &fits,
                 shaper: &shaper,
-                now: Now { unix: 0, dice: 0 },
+                now: Now {
+                    unix: 0,
+                    dice: 0,
+                    client: 0,
+                },
                 hints: Some(|text| {
                     text.strip_suffix("ms")?
                         .parse()

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_rules::{Permit, Watch, Wish};
+use weir_rules::{Mirroring, Permit, Watch, Wish};
 use weir_wire::backend::ErrorFields;
 
 use crate::expected::{Duty, Expected, Kind};
 use crate::fault::Fault;
+use crate::mirrored::{Copied, Mirrored, Request, Tally};
 use crate::ruled::Judged;
 use crate::server::Server;
 
@@ -20,12 +21,20 @@ const PORTALS_MAX: usize = 64;
 /// Maximum number of log lines that wait to be written.
 const LINES_MAX: usize = 64;
 
+/// Maximum number of mirrored requests that wait to be taken.
+const COPIES_MAX: usize = 256;
+
+/// Maximum bytes of a client's requests that are copied at a time. What exceeds them is not mirrored.
+const COPIED_MAX: usize = 256 * 1024;
+
 /// Watch over one statement.
 #[derive(Debug)]
 pub(crate) struct Watched {
     watch: Watch,
     /// Time at which the request was sent, in microseconds.
     sent_us: u64,
+    /// Copied of the request for another database.
+    copy: Option<Box<Copied>>,
     /// Given back when the statement ends.
     #[expect(dead_code, reason = "held for its drop")]
     permit: Option<Permit>,
@@ -55,6 +64,36 @@ pub(crate) struct Watching {
     /// Timeout of the statement in front, if it is over.
     is_over: Option<Wish<Duration>>,
     lines: Vec<LogLine>,
+    /// Rows of the reply in front.
+    tally: Tally,
+    /// Mirrored requests that have ended, and the ends of their transactions.
+    copies: Vec<MirrorEvent>,
+    /// True if a request of the transaction in front was mirrored.
+    is_mirrored: bool,
+    /// Bytes of the requests that were copied for the client and have not ended.
+    copied: usize,
+    undone: Undone,
+}
+
+/// Something that happened to mirrored requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MirrorEvent {
+    /// A request has ended.
+    Request(Mirrored),
+    /// The transaction of the requests so far has ended, of which this was rolled back.
+    End(Undone),
+}
+
+/// Rollbacks of the transaction in front, by command tags.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Undone {
+    /// Nothing was rolled back.
+    #[default]
+    Nothing,
+    /// A rollback came last.
+    Last,
+    /// Something ran behind a rollback, which was one to a savepoint.
+    Part,
 }
 
 impl Watched {
@@ -66,9 +105,17 @@ impl Watched {
             Box::new(Self {
                 watch: verdict.watch,
                 sent_us,
+                copy: None,
                 permit,
             })
         })
+    }
+
+    /// Adds the copy of the request, if it is mirrored.
+    pub(crate) fn copy(&mut self, copy: impl FnOnce(Wish<Arc<Mirroring>>) -> Copied) {
+        if let Some(wish) = self.watch.mirror.take() {
+            self.copy = Some(Box::new(copy(wish)));
+        }
     }
 }
 
@@ -86,12 +133,15 @@ impl Server {
     }
 
     /// Returns the watch over what an Execute of a portal runs. A portal is watched when it is executed first.
-    pub(crate) fn watch_execute(&mut self, name: &[u8]) -> Option<Box<Watched>> {
+    pub(crate) fn watch_execute(&mut self, name: &[u8], rows_max: i32) -> Option<Box<Watched>> {
         let now_us = self.counting.now_us();
         let portals = &mut self.watching.as_mut()?.portals;
         let place = portals.iter().position(|(known, _)| **known == *name)?;
         let (_, mut watched) = portals.swap_remove(place);
         watched.sent_us = now_us;
+        if let Some(copy) = &mut watched.copy {
+            copy.is_partial = rows_max > 0;
+        }
         Some(Box::new(watched))
     }
 
@@ -118,6 +168,88 @@ impl Server {
     pub fn take_log_lines(&mut self) -> Vec<LogLine> {
         let watching = self.watching.as_mut();
         watching.map_or_else(Vec::new, |watching| std::mem::take(&mut watching.lines))
+    }
+
+    /// Adds the bytes of a copy, or takes the copy away if there are too many.
+    pub(crate) fn bound_copy(&mut self, watched: &mut Watched) {
+        let (Some(copy), Some(watching)) = (&mut watched.copy, &mut self.watching) else {
+            return;
+        };
+        let len = copy.request.as_ref().map_or(0, Request::len);
+        if watching.copied + len > COPIED_MAX {
+            copy.request = None;
+        } else {
+            watching.copied += len;
+        }
+    }
+
+    /// Forgets what was copied for the client before: it may have left in the middle of a transaction.
+    pub(crate) fn forget_mirrored(&mut self) {
+        if let Some(watching) = &mut self.watching {
+            watching.copies.clear();
+            (watching.is_mirrored, watching.copied) = (false, 0);
+            watching.tally = Tally::default();
+            watching.undone = Undone::Nothing;
+        }
+    }
+
+    /// Takes the mirrored requests that have ended, and the ends of their transactions.
+    pub fn take_mirrored(&mut self) -> Vec<MirrorEvent> {
+        let watching = self.watching.as_mut();
+        watching.map_or_else(Vec::new, |watching| std::mem::take(&mut watching.copies))
+    }
+
+    /// Notes that the transaction in front is over.
+    #[cold]
+    pub(crate) fn end_mirrored(&mut self) {
+        if let Some(watching) = &mut self.watching {
+            let undone = std::mem::take(&mut watching.undone);
+            if std::mem::take(&mut watching.is_mirrored) {
+                watching.copies.push(MirrorEvent::End(undone));
+            }
+        }
+    }
+
+    /// True if the rows of the reply in front are summed up for a mirror.
+    #[inline]
+    pub(crate) fn sums_rows(&self) -> bool {
+        self.watching.is_some() && self.sums_rows_in_front()
+    }
+
+    #[cold]
+    fn sums_rows_in_front(&self) -> bool {
+        let front = self.queue.front().and_then(|front| front.watched.as_ref());
+        let copy = front.and_then(|watched| watched.copy.as_ref());
+        copy.is_some_and(|copy| copy.wish.value.compares_rows)
+    }
+
+    /// Adds a DataRow of this length, of whose body this is here.
+    #[cold]
+    pub(crate) fn sum_row(&mut self, total: usize, body: &[u8]) {
+        if let Some(watching) = &mut self.watching {
+            watching.tally.row(total, body);
+        }
+    }
+
+    /// Adds what has come of the rest of a message.
+    #[cold]
+    pub(crate) fn sum_rest(&mut self, bytes: &[u8]) {
+        if let Some(watching) = &mut self.watching {
+            watching.tally.rest(bytes);
+        }
+    }
+
+    /// Notes the command tag of a statement of the client's.
+    #[inline]
+    pub(crate) fn watch_tag(&mut self, tag: &[u8]) {
+        if let Some(watching) = &mut self.watching {
+            watching.tally.complete(tag);
+            watching.undone = match (tag, watching.undone) {
+                (b"ROLLBACK\0", Undone::Nothing) => Undone::Last,
+                (_, Undone::Nothing) => Undone::Nothing,
+                _ => Undone::Part,
+            };
+        }
     }
 
     /// Returns the time at which the statement that runs now is to be cancelled, in microseconds of [`Server::tick`].
@@ -183,12 +315,31 @@ impl Server {
         };
         let begun_us = std::mem::replace(&mut watching.ended_us, now_us);
         let code = watching.code.take();
+        let tally = std::mem::take(&mut watching.tally);
         let Some(watched) = entry.watched.take() else {
             return;
         };
         watching.is_over = None;
-        let Watched { watch, sent_us, .. } = *watched;
+        let Watched {
+            watch,
+            sent_us,
+            copy,
+            ..
+        } = *watched;
         let took = Duration::from_micros(now_us.saturating_sub(sent_us.max(begun_us)));
+        let len = copy.as_ref().and_then(|copy| copy.request.as_ref());
+        watching.copied = watching.copied.saturating_sub(len.map_or(0, Request::len));
+        if let Some(copy) = copy
+            && watching.copies.len() < COPIES_MAX
+        {
+            let outcome = tally.outcome(&copy, code, took);
+            watching.is_mirrored = true;
+            watching.copies.push(MirrorEvent::Request(Mirrored {
+                wish: copy.wish,
+                request: copy.request,
+                outcome,
+            }));
+        }
         if let (Some(log), Some(text)) = (watch.log, watch.text)
             && took >= log.value
             && watching.lines.len() < LINES_MAX

@@ -100,6 +100,11 @@ impl Statement {
         count
     }
 
+    /// Returns the SQL text, a NUL, and the types of parameters, as in a Parse.
+    pub(crate) fn definition(&self) -> &[u8] {
+        &self.body
+    }
+
     /// Returns the SQL text.
     pub(crate) fn text(&self) -> &[u8] {
         self.body.get(..self.text_len).unwrap_or_default()

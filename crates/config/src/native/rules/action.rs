@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_rules::{Action, Concurrency, Rejection, Rewriting, RouteTo};
+use weir_rules::{Action, Concurrency, Mirroring, Rejection, Rewriting, RouteTo};
 
 use super::Draft;
 use crate::error::ErrorKind;
@@ -16,7 +16,13 @@ const CODE: [u8; 5] = *b"42501";
 const WAITING_MAX: u32 = 100;
 
 /// Actions, for messages.
-pub(crate) const ACTIONS: &str = "delay, log, pass, reject, rewrite and route";
+pub(crate) const ACTIONS: &str = "delay, log, mirror, pass, reject, rewrite and route";
+
+/// Number of connections of a mirror, unless the rule has `connections`.
+const CONNECTIONS: u32 = 4;
+
+/// Maximum number of connections of a mirror: each has a thread.
+const CONNECTIONS_MAX: u32 = 64;
 
 /// Keys that belong to some actions only, with their places.
 #[derive(Default)]
@@ -27,6 +33,9 @@ pub(super) struct Given {
     pub(super) hint: Option<(String, Origin)>,
     pub(super) to: Option<(String, Origin)>,
     pub(super) delay: Option<(Duration, Origin)>,
+    pub(super) compare: Option<(String, Origin)>,
+    pub(super) writes: Option<(bool, Origin)>,
+    pub(super) connections: Option<(u32, Origin)>,
     pub(super) max: Option<(u32, Origin)>,
     pub(super) waiting_max: Option<(u32, Origin)>,
 }
@@ -71,6 +80,7 @@ pub(super) fn read(draft: &Draft, shown: &str) -> Result<(Action, Option<Concurr
             })?,
             None => return Err(needs("to", "to = \"replica\"")),
         },
+        "mirror" => mirror(draft, shown)?,
         "rewrite" => match &given.to {
             Some((to, at)) => rewrite(draft, shown, to, at)?,
             None => return Err(needs("to", "to = \"SELECT a FROM t WHERE b = $1\"")),
@@ -102,6 +112,7 @@ fn belong(draft: &Draft, shown: &str, action: &Action) -> Result<(), Mistake> {
     let of = |place: Option<&Origin>| place.cloned();
     let rejects = matches!(action, Action::Reject(_));
     let rewrites = matches!(action, Action::Rewrite(_));
+    let mirrors = matches!(action, Action::Mirror(_));
     let keys = [
         (
             "message",
@@ -124,8 +135,26 @@ fn belong(draft: &Draft, shown: &str, action: &Action) -> Result<(), Mistake> {
         (
             "to",
             of(given.to.as_ref().map(|it| &it.1)),
-            rewrites || matches!(action, Action::Route(_)),
-            "\"rewrite\" or \"route\"",
+            rewrites || mirrors || matches!(action, Action::Route(_)),
+            "\"mirror\", \"rewrite\" or \"route\"",
+        ),
+        (
+            "compare",
+            of(given.compare.as_ref().map(|it| &it.1)),
+            mirrors,
+            "\"mirror\"",
+        ),
+        (
+            "writes",
+            of(given.writes.as_ref().map(|it| &it.1)),
+            mirrors,
+            "\"mirror\"",
+        ),
+        (
+            "connections",
+            of(given.connections.as_ref().map(|it| &it.1)),
+            mirrors,
+            "\"mirror\"",
         ),
         (
             "delay",
@@ -180,6 +209,52 @@ fn route(to: &str) -> Option<Action> {
         }
     };
     Some(Action::Route(to))
+}
+
+fn mirror(draft: &Draft, shown: &str) -> Result<Action, Mistake> {
+    let given = &draft.given;
+    let wrong = |at: &Origin, message: String| (at.clone(), ErrorKind::BadValue, message);
+    let Some((to, at)) = &given.to else {
+        let message =
+            format!("rule {shown}: action = \"mirror\" needs to: to = \"database:shop_next\"");
+        return Err((draft.at.clone(), ErrorKind::Conflict, message));
+    };
+    let database = to.strip_prefix("database:").map(str::trim);
+    let Some(database) = database.filter(|database| !database.is_empty()) else {
+        let message = format!(
+            "rule {shown}: to = {} must be \"database:\" and an entry of [databases]",
+            quoted(to)
+        );
+        return Err(wrong(at, message));
+    };
+    let compares_rows = match given.compare.as_ref() {
+        None => false,
+        Some((compare, at)) => match compare.as_str() {
+            "count" => false,
+            "rows" => true,
+            _ => {
+                let message = format!(
+                    "rule {shown}: compare = {} must be \"count\" or \"rows\"",
+                    quoted(compare)
+                );
+                return Err(wrong(at, message));
+            }
+        },
+    };
+    let connections = match &given.connections {
+        None => CONNECTIONS,
+        Some((number, at)) if !(1..=CONNECTIONS_MAX).contains(number) => {
+            let message = format!("rule {shown}: connections must be 1 to {CONNECTIONS_MAX}");
+            return Err(wrong(at, message));
+        }
+        Some((number, _)) => *number,
+    };
+    Ok(Action::Mirror(Arc::new(Mirroring {
+        database: database.into(),
+        compares_rows,
+        writes: given.writes.as_ref().is_some_and(|(writes, _)| *writes),
+        connections,
+    })))
 }
 
 fn rewrite(draft: &Draft, shown: &str, to: &str, at: &Origin) -> Result<Action, Mistake> {

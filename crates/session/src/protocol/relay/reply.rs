@@ -196,12 +196,17 @@ impl Work<'_, '_> {
     #[inline]
     fn more_rows(&mut self, input: &[u8], from: usize) -> usize {
         let mut at = from;
+        let sums = self.server.sums_rows();
         while let Some(rest) = input.get(at..)
             && rest.first() == Some(&tag::DATA_ROW)
             && let Ok(Some(header)) = header(rest, Side::Backend)
             && header.total_len() <= rest.len()
             && !is_too_long(header.total_len(), self.server.message_max)
         {
+            if sums {
+                let body = rest.get(HEAD..header.total_len()).unwrap_or_default();
+                self.server.sum_row(header.total_len(), body);
+            }
             at += header.total_len();
         }
         if at > from {
@@ -218,6 +223,9 @@ impl Work<'_, '_> {
         }
         let here = self.server.incoming.take(input.len());
         if matches!(before, Incoming::Forward(_)) {
+            if self.server.sums_rows() {
+                self.server.sum_rest(input.get(..here).unwrap_or_default());
+            }
             self.to_client.keep(0, here);
         }
         here
@@ -301,6 +309,9 @@ impl Work<'_, '_> {
         {
             // A row that is too long to be complete cannot be read either.
             asked.1.row(body);
+        }
+        if header.tag == tag::DATA_ROW && self.server.sums_rows() {
+            self.server.sum_row(header.total_len(), body);
         }
         self.part_of_a_reply(header.tag)
     }
@@ -405,6 +416,9 @@ impl Work<'_, '_> {
 
     fn complete(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
         self.count_end(Rows::Tag(body));
+        if self.server.is_watching() && self.is_clients() {
+            self.server.watch_tag(body);
+        }
         if self.client.subscriptions.is_some() {
             self.note_channels(body);
         }
@@ -538,6 +552,9 @@ impl Work<'_, '_> {
         server.queue.end_copy();
         server.status = status;
         if status == TransactionStatus::Idle {
+            if server.is_watching() {
+                server.end_mirrored();
+            }
             self.transaction_over();
         }
         self.server.may_commit &= !self.server.queue.is_empty();

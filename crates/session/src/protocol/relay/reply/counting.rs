@@ -63,6 +63,9 @@ impl Server {
     /// Records how long the client of the new lease waited for it, in microseconds.
     #[inline]
     pub fn begin_counting(&mut self, wait_us: u64) {
+        if self.is_watching() {
+            self.forget_mirrored();
+        }
         self.counting.begin(wait_us);
     }
 }

@@ -113,7 +113,7 @@ impl Work<'_, '_, '_, '_> {
             _ => {}
         }
         entry.counted = self.count_query(message);
-        entry.watched = self.watched();
+        entry.watched = self.watch_query(message);
         let effect = self.define_unnamed(unnamed::NONE, &[], None);
         match insertions {
             None => self.pass(message, None),

@@ -302,7 +302,7 @@ impl Work<'_, '_, '_, '_> {
             meaning => meaning,
         };
         self.count_bound(&head, meaning.statement());
-        self.watch_bound(&head);
+        self.watch_bound(message, &head);
         let begins = meaning.is_ours() && self.begins_batch();
         self.statements.binds += 1;
         self.link.server.bound += 1;

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use weir_rules::{Rejection, Stage};
+use weir_rules::{Mirroring, Rejection, Stage, Wish};
 use weir_wire::backend::TransactionStatus;
 use weir_wire::frontend::{self, BindHead};
 
 use super::{Message, Work};
 use crate::expected::{Duty, Expected, Kind, Refusal, Undo};
+use crate::mirrored::Copied;
 use crate::relay::ClientFault;
 use crate::ruled::Judged;
 use crate::server::Sent;
@@ -96,8 +97,12 @@ impl Work<'_, '_, '_, '_> {
 
     /// Watches the statement of a Bind.
     #[inline]
-    pub(super) fn watch_bound(&mut self, head: &BindHead<'_>) {
-        let watched = self.watched();
+    pub(super) fn watch_bound(&mut self, message: Message, head: &BindHead<'_>) {
+        let mut watched = self.watched();
+        if let Some(watched) = &mut watched {
+            watched.copy(|wish| self.copy_bound(message, head, wish));
+            self.link.server.bound_copy(watched);
+        }
         if watched.is_some() || self.link.server.is_watching() {
             self.link.server.watch_portal(head.portal, watched);
         }
@@ -110,7 +115,40 @@ impl Work<'_, '_, '_, '_> {
             return None;
         }
         let execute = frontend::Execute::parse(self.body(message)).ok()?;
-        self.link.server.watch_execute(execute.portal)
+        let (portal, rows_max) = (execute.portal, execute.max_rows);
+        self.link.server.watch_execute(portal, rows_max)
+    }
+
+    /// Copies a Bind with its statement for a mirror.
+    fn copy_bound(
+        &self,
+        message: Message,
+        head: &BindHead<'_>,
+        wish: Wish<Arc<Mirroring>>,
+    ) -> Copied {
+        let client = &self.link.client;
+        let definition = match head.statement {
+            b"" => client.unnamed_body(),
+            name => {
+                let named = client.statement(name).and_then(|(_, statement)| statement);
+                named.map_or(&[][..], |statement| statement.definition())
+            }
+        };
+        let body = self.body(message);
+        let values = body.get(head.len_consumed..).unwrap_or_default();
+        let is_named = !head.statement.is_empty();
+        Copied::bound(wish, (definition, is_named), (values, message.is_whole()))
+    }
+
+    /// Returns the watch over a simple query that was decided on.
+    #[inline]
+    pub(super) fn watch_query(&mut self, message: Message) -> Option<Box<Watched>> {
+        let mut watched = self.watched()?;
+        let body = self.body(message);
+        let text = body.strip_suffix(b"\0").unwrap_or(body);
+        watched.copy(|wish| Copied::simple(wish, text, message.is_whole()));
+        self.link.server.bound_copy(&mut watched);
+        Some(watched)
     }
 
     /// Returns the watch over the statement that was decided on.
