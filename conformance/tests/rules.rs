@@ -18,6 +18,9 @@ use weir_conformance::tools;
 #[path = "rules/actions.rs"]
 mod actions;
 
+#[path = "rules/databases.rs"]
+mod databases;
+
 #[path = "rules/mirrors.rs"]
 mod mirrors;
 

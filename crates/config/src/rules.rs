@@ -163,6 +163,7 @@ fn effects(rule: &Rule) -> String {
             let to = rewritings.first().map_or("", |rewriting| rewriting.to());
             put("to", quoted(to));
         }
+        Action::Route(RouteTo::Database(name)) => put("to", quoted(&format!("database:{name}"))),
         Action::Route(RouteTo::Primary) => put("to", quoted("primary")),
         Action::Route(RouteTo::Replica) => put("to", quoted("replica")),
         Action::Route(RouteTo::Host(address)) => put("to", quoted(&format!("host:{address}"))),

@@ -18,6 +18,7 @@ use crate::mirrors::Mirror;
 
 mod access;
 mod again;
+mod away;
 mod broken;
 mod cancel;
 mod changed;

@@ -22,9 +22,11 @@ pub struct Rejection {
     pub hint: String,
 }
 
-/// Host to which a rule sends a transaction.
+/// Place to which a rule sends a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RouteTo {
+    /// Another entry of `[databases]`.
+    Database(Arc<str>),
     /// The primary.
     Primary,
     /// A replica, or the primary if none qualifies.
@@ -115,6 +117,18 @@ impl Rule {
             sample: ALWAYS,
             goes_on: false,
         }
+    }
+
+    /// True if the rule wants something before the transaction gets a server.
+    #[must_use]
+    pub fn comes_before_lease(&self) -> bool {
+        matches!(self.action, Action::Delay(_) | Action::Route(_)) || self.concurrency.is_some()
+    }
+
+    /// True if the rule sends transactions to another database.
+    #[must_use]
+    pub fn leaves(&self) -> bool {
+        matches!(self.action, Action::Route(RouteTo::Database(_)))
     }
 
     /// True if the rule changes texts, before all other rules are asked.

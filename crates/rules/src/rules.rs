@@ -9,7 +9,7 @@ use weir_sql::{Blank, Facts, ShapeKey, Shaper, sample, without_literals};
 
 use crate::book::{Book, Fits, Plan, RuleId};
 use crate::bulkhead::Bulkhead;
-use crate::rule::{ALWAYS, Action, Rule};
+use crate::rule::{ALWAYS, Action, RouteTo, Rule};
 use crate::verdict::{Limit, Stage, Verdict, Wish};
 
 /// Number of shapes whose plans are kept in each of two generations.
@@ -341,6 +341,15 @@ impl State {
         {
             self.hits.count(false, now);
             verdict.rejection = Some(Arc::clone(rejection));
+        }
+        // What the statement names may exist there only.
+        if let (Action::Route(to @ RouteTo::Database(_)), ALWAYS, None) =
+            (&self.rule.action, self.rule.sample, &verdict.route)
+        {
+            verdict.route = Some(Wish {
+                rule: Arc::clone(&self.rule.name),
+                value: to.clone(),
+            });
         }
         true
     }

@@ -9,8 +9,8 @@ use crate::rule::{Mirroring, Rejection, RouteTo};
 /// Moment at which the rules are asked about a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// The statement is prepared. Only rules that reject it whenever they are asked have an effect; nothing is counted but what
-    /// they reject.
+    /// The statement is prepared. Only rules that reject it, or send it to another database, whenever they are asked have an
+    /// effect; nothing is counted but what they reject.
     Prepare,
     /// The statement is about to run.
     Run,

@@ -1,6 +1,6 @@
 //! Checks of query rules against the rest of the configuration.
 
-use weir_rules::Action;
+use weir_rules::{Action, RouteTo};
 
 use super::CONSOLE;
 use crate::error::ErrorKind;
@@ -8,7 +8,7 @@ use crate::raw::{Raw, quoted};
 use crate::rules::{MIRRORS_MAX, QueryRule};
 use crate::settings::{FALLBACK, Settings};
 
-/// Checks that the databases exist that rules mirror to.
+/// Checks that the databases exist to which rules mirror and route.
 pub(super) fn check(raw: &mut Raw, settings: &Settings) {
     let known = |name: &str| {
         name != CONSOLE
@@ -24,17 +24,21 @@ pub(super) fn check(raw: &mut Raw, settings: &Settings) {
     let mistakes: Vec<_> = settings
         .rules
         .iter()
-        .filter_map(|rule| match &rule.rule.action {
-            Action::Mirror(to) if !known(&to.database) => {
+        .filter_map(|rule| {
+            let database = match &rule.rule.action {
+                Action::Mirror(to) => &to.database,
+                Action::Route(RouteTo::Database(database)) => database,
+                _ => return None,
+            };
+            (!known(database)).then(|| {
                 let message = format!(
                     "rule {}: to names the database {}, which is not in [databases]; add it there with the address of the \
                      other server",
                     quoted(&rule.rule.name),
-                    quoted(&to.database)
+                    quoted(database)
                 );
-                Some((rule.at.clone(), message))
-            }
-            _ => None,
+                (rule.at.clone(), message)
+            })
         })
         .collect();
     for (at, message) in mistakes {

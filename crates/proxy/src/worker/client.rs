@@ -358,6 +358,10 @@ impl<D: Driver> Worker<D> {
         {
             group.clients -= 1;
             self.tables.count_clients(self.now, client.group);
+            if let Some(home) = &client.away {
+                self.tables.count_lost(home);
+                self.tables.count_clients(self.now, home.group());
+            }
         }
         if let Some(server) = client.lease.take() {
             self.abandon_server(server, &client, leaving);

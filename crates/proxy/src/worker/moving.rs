@@ -181,6 +181,10 @@ impl<D: Driver> Worker<D> {
     /// Returns all that another process has to know of a client. None while the client cannot move.
     fn portrait(&mut self, id: ClientId) -> Option<Moved> {
         let place = self.place_of(id);
+        let is_between = |client: &Client| client.lease.is_none() && client.ticket.is_none();
+        if self.tables.clients.get(id).is_some_and(is_between) {
+            self.come_home(id);
+        }
         // An earlier step, such as the end of another client in a loop, may have ended this one.
         let client = self.tables.clients.get_mut(id)?;
         let is_idle = matches!(client.phase, Phase::Ready)

@@ -87,6 +87,7 @@ impl<D: Driver> Worker<D> {
             timing: None,
             period: Default::default(),
             clients: 0,
+            away: 0,
             reported: Vec::new(),
             unused_since: None,
             is_removed: false,
@@ -598,6 +599,13 @@ impl Tables {
             if let Some(lane) = self.lanes.must_get_mut(id) {
                 lane.shard.clients(now, group.clients);
             }
+        }
+    }
+
+    /// Takes a client that leaves off the clients of a group.
+    pub(super) fn count_leaver(&mut self, group_id: GroupId) {
+        if let Some(group) = self.groups.must_get_mut(group_id) {
+            group.clients -= 1;
         }
     }
 

@@ -53,6 +53,7 @@ impl<D: Driver> Worker<D> {
         {
             return 0;
         }
+        self.come_home(id);
         let mut at = 0;
         loop {
             let rest = input.get(at..).unwrap_or_default();
@@ -75,6 +76,9 @@ impl<D: Driver> Worker<D> {
                 Gate::Open => {}
                 Gate::Waits => return at,
                 Gate::Refused => continue,
+            }
+            if self.leave_home(id) == Gate::Refused {
+                continue;
             }
             return self
                 .lease_for(id, &batch)
@@ -111,7 +115,9 @@ impl<D: Driver> Worker<D> {
     /// True if a client's next request goes on without the server that the client keeps, which is released.
     #[inline]
     fn lets_go(&mut self, id: ClientId, server: ServerId, input: &[u8]) -> bool {
-        self.lets_go_to_listen(id, server, input) || self.lets_go_to_read(id, server, input)
+        self.lets_go_to_listen(id, server, input)
+            || self.lets_go_to_read(id, server, input)
+            || self.lets_go_away(id, server, input)
     }
 
     /// Handles input of a client that has a server or is about to get one. Returns the number of bytes handled.
@@ -692,7 +698,8 @@ impl Tables {
         let waits = is_role_doubtful
             || self.is_on_replica(id)
             || !self.meets(id, server_id)
-            || self.is_due_to_others(id);
+            || self.is_due_to_others(id)
+            || self.may_be_halted(id);
         if let Some(client) = self.clients.must_get_mut(id) {
             client.stalled |= waits;
         }

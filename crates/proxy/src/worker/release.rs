@@ -43,6 +43,9 @@ impl<D: Driver> Worker<D> {
             client.lease = None;
             server.is_used |= client.session.pin().is_some();
         }
+        if let Some(client) = client {
+            self.come_home(client);
+        }
         self.put_back(server_id);
     }
 

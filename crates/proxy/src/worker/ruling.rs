@@ -30,6 +30,10 @@ pub(super) struct GroupRules {
     version: u64,
     /// True if hints in comments count.
     hints: bool,
+    /// True if a rule wants something before a transaction gets a server.
+    pub(super) come_before_lease: bool,
+    /// True if a rule sends transactions to another database.
+    pub(super) leave: bool,
 }
 
 /// Rules that fit a client.
@@ -37,6 +41,8 @@ pub(super) struct GroupRules {
 pub(super) struct ClientRules {
     /// Number of the client.
     number: u64,
+    /// True if the client brings the decision of its own database's rules.
+    is_away: bool,
     version: u64,
     /// Reported values that decided, of which `application_name` is one.
     reported: Arc<Reported>,
@@ -99,6 +105,35 @@ pub(super) fn may_rewrite(rules: Option<&GroupRules>) -> bool {
 }
 
 impl GroupRules {
+    /// Returns no rules, for clients that bring the decision of another group.
+    pub(super) fn empty(version: u64) -> Self {
+        Self {
+            rules: Rules::default(),
+            clients: Vec::new(),
+            version,
+            hints: false,
+            come_before_lease: false,
+            leave: false,
+        }
+    }
+
+    /// True if a rule sends the transaction of this text to another database.
+    pub(super) fn sends_away(
+        &mut self,
+        client: &ClientRules,
+        shaper: &Shaper,
+        text: &[u8],
+        unix: i64,
+    ) -> bool {
+        let now = Now {
+            unix,
+            dice: 0,
+            client: client.number,
+        };
+        let met = self.rules.met(shaper, &client.fits, text, now);
+        met.iter().any(|rule| !rule.is_dry && rule.leaves())
+    }
+
     /// Returns the rules of a group, with the counts of those before.
     fn new(
         all: &[QueryRule],
@@ -109,6 +144,9 @@ impl GroupRules {
     ) -> Self {
         let of_group = |rule: &&QueryRule| rule.clients.has_group(&key.database, &key.user);
         let found: Vec<&QueryRule> = all.iter().filter(of_group).collect();
+        let mut all_of_group = found.iter().map(|rule| &rule.rule);
+        let come_before_lease = all_of_group.clone().any(Rule::comes_before_lease);
+        let leave = all_of_group.any(Rule::leaves);
         let mut rules = Rules::new(found.iter().map(|rule| rule.rule.clone()), bulkhead);
         if let Some(before) = before {
             rules.inherit(&before.rules);
@@ -118,6 +156,8 @@ impl GroupRules {
             clients: found.iter().map(|rule| rule.clients.clone()).collect(),
             version,
             hints: false,
+            come_before_lease,
+            leave,
         }
     }
 }
@@ -160,7 +200,10 @@ impl GroupRules {
                 }
                 (false, false) => "",
             };
-            let action = weir_config::action_name(&rule.action);
+            let action = match &rule.action {
+                Action::Route(RouteTo::Database(name)) => format!("route to database {name}"),
+                action => weir_config::action_name(action).to_owned(),
+            };
             found
                 .notes
                 .push(format!("meets rule {} ({action}){extent}", rule.name));
@@ -197,6 +240,7 @@ impl Client {
             self.rules = Some(Box::new(ClientRules {
                 number: self.id,
                 told_hint: before.as_ref().is_some_and(|known| known.told_hint),
+                is_away: self.away.is_some(),
                 version: group.version,
                 reported: Arc::clone(reported),
                 rewrite: group.rules.have_rewrites(&fits),
@@ -231,7 +275,7 @@ pub(super) fn ruling<'a>(
     (unix, dice): (u64, u64),
 ) -> Option<Ruling<'a>> {
     let (group, client) = (group.as_mut()?, client.as_ref()?);
-    if client.fits.is_empty() && !group.hints {
+    if client.fits.is_empty() && !group.hints && !client.is_away {
         return None;
     }
     Some(Ruling {

@@ -25,6 +25,7 @@ use weir_tls::session::CertificateDer;
 
 use super::access::{Directory, Learnt};
 use super::again::Repeats;
+use super::away::Home;
 use super::cancel::HeldCancel;
 use super::ids::{ClientId, GroupId, LaneId, ListenerId, ServerId, Waiter};
 use super::inquiry::Inquiry;
@@ -191,6 +192,8 @@ pub(super) struct Client {
     pub(super) throttled: Option<Box<Throttled>>,
     /// Position in the client's messages, if its texts may be rewritten.
     pub(super) rewriter: Option<Box<Rewriter>>,
+    /// Place of the client at its own database, while a rule has sent it to another one.
+    pub(super) away: Option<Box<Home>>,
     /// Host of the client's transaction, if its database has several.
     pub(super) route: Option<Box<Route>>,
     /// Time of the client's timer, if armed.
@@ -226,6 +229,7 @@ impl Client {
             rules: None,
             throttled: None,
             rewriter: None,
+            away: None,
             route: None,
             timer: None,
         }
@@ -543,8 +547,10 @@ pub(super) struct Group {
     pub(super) timing: Option<Box<Timing>>,
     /// Counters at the start of the current and of the last period.
     pub(super) period: [Counters; 2],
-    /// Number of clients on this worker.
+    /// Number of clients on this worker, with those of other databases that a rule has sent here.
     pub(super) clients: usize,
+    /// Number of these clients whose transactions run in other databases.
+    pub(super) away: usize,
     /// Distinct sets of reported values, so that equal ones are shared.
     pub(super) reported: Vec<Arc<Reported>>,
     /// Time since which the group is unused.

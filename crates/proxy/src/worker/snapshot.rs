@@ -234,13 +234,13 @@ impl<D: Driver> Worker<D> {
     fn group_row(&self, group: &Group) -> PoolRow {
         let mut row = PoolRow {
             counts: PoolCounts {
-                cl_active: group.clients as u64,
+                cl_active: group.present() as u64,
                 ..PoolCounts::default()
             },
             pool_mode: mode_name(group.settings.pool_mode),
             load_balance_hosts: balance_name(&group.settings),
             size: u64::from(self.pool_size(group)),
-            clients: group.clients as u64,
+            clients: group.present() as u64,
             ..PoolRow::default()
         };
         group.show_times(&mut row);
@@ -373,7 +373,7 @@ fn add_totals(totals: &mut Totals, group: &Group, period_us: u64) {
     } else {
         period_us
     };
-    totals.current_client_connections += group.clients as u64;
+    totals.current_client_connections += group.present() as u64;
     for (reason, count) in &group.pins {
         *totals.pins.entry(reason).or_default() += count;
     }

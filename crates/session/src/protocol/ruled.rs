@@ -35,6 +35,8 @@ pub(crate) struct Decided {
     forgets: bool,
     /// True if the Parse in front was judged.
     pub(crate) is_prepared: bool,
+    /// True if the batch runs nothing: the decision only says where it is prepared.
+    only_prepares: bool,
     /// Decision about the first statement that runs.
     pub(crate) judged: Option<Judged>,
 }
@@ -86,6 +88,7 @@ impl Ruling<'_> {
         if client.decided.is_some() {
             return None;
         }
+        let mut place = None;
         let (rejection, forgets) = match message {
             tag::QUERY => {
                 let text = body.strip_suffix(b"\0").unwrap_or(body);
@@ -94,6 +97,7 @@ impl Ruling<'_> {
             tag::PARSE => {
                 let parse = frontend::Parse::parse(body).ok()?;
                 let verdict = self.decide((parse.sql, true), Stage::Prepare);
+                place = verdict.route;
                 (verdict.rejection, parse.name.is_empty())
             }
             tag::BIND => {
@@ -114,7 +118,19 @@ impl Ruling<'_> {
             self.decide_ahead(client, batch);
         }
         if message == tag::PARSE {
-            client.decided.get_or_insert_default().is_prepared = true;
+            let decided = client.decided.get_or_insert_default();
+            decided.is_prepared = true;
+            if decided.judged.is_none() && place.is_some() {
+                decided.only_prepares = true;
+                let verdict = Verdict {
+                    route: place,
+                    ..Verdict::default()
+                };
+                decided.judged = Some(Judged {
+                    verdict,
+                    permit: None,
+                });
+            }
         }
         if let Some(decided) = &mut client.decided {
             (decided.tag, decided.forgets) = (message, forgets);
@@ -270,7 +286,10 @@ impl Client {
     /// True if the Parse in front was judged before.
     pub(crate) fn take_prepared(&mut self) -> bool {
         let decided = self.decided.as_mut();
-        let is_prepared = decided.is_some_and(|it| std::mem::take(&mut it.is_prepared));
+        let is_prepared = decided.is_some_and(|it| {
+            it.judged.take_if(|_| it.only_prepares);
+            std::mem::take(&mut it.is_prepared)
+        });
         self.forget_what_was_used();
         is_prepared
     }

@@ -73,7 +73,8 @@ pub(super) fn read(draft: &Draft, shown: &str) -> Result<(Action, Option<Concurr
         "route" => match &given.to {
             Some((to, at)) => route(to).ok_or_else(|| {
                 let message = format!(
-                    "rule {shown}: to = {} must be \"primary\", \"replica\" or \"host:\" and the address of a host",
+                    "rule {shown}: to = {} must be \"primary\", \"replica\", \"host:\" and the address of a host, or \"database:\" and an \
+                     entry of [databases]",
                     quoted(to)
                 );
                 (at.clone(), ErrorKind::BadValue, message)
@@ -204,8 +205,13 @@ fn route(to: &str) -> Option<Action> {
         "primary" => RouteTo::Primary,
         "replica" => RouteTo::Replica,
         to => {
-            let address = to.strip_prefix("host:").map(str::trim);
-            RouteTo::Host(address.filter(|address| !address.is_empty())?.into())
+            let (kind, name) = to.split_once(':')?;
+            let name = Some(name.trim()).filter(|name| !name.is_empty())?;
+            match kind {
+                "database" => RouteTo::Database(name.into()),
+                "host" => RouteTo::Host(name.into()),
+                _ => return None,
+            }
         }
     };
     Some(Action::Route(to))

@@ -94,6 +94,8 @@ pub(super) fn by_rule(
                 None => {}
             }
         }
+        // The client is there by now.
+        RouteTo::Database(_) => {}
     }
     hinted
 }
