@@ -21,6 +21,9 @@ mod actions;
 #[path = "rules/databases.rs"]
 mod databases;
 
+#[path = "rules/examples.rs"]
+mod examples;
+
 #[path = "rules/mirrors.rs"]
 mod mirrors;
 
