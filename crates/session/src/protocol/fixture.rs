@@ -28,6 +28,8 @@ pub(crate) struct World {
     now_us: u64,
     pub(crate) policy: relay::Rules,
     pub(crate) rules: Rules,
+    /// Bytes from the server that could not be passed on yet.
+    left: Vec<u8>,
 }
 
 impl World {
@@ -61,6 +63,7 @@ impl World {
                 sequences: SequencePolicy::Learn,
             },
             rules: Rules::default(),
+            left: Vec::new(),
         }
     }
 
@@ -116,6 +119,16 @@ impl World {
         let replied = replies(&mut self.client, &mut self.server, messages, &mut out).unwrap();
         assert_eq!(replied.consumed, messages.len());
         out.finish().to_vec()
+    }
+
+    /// Passes on what of the server's messages can be passed on, behind what was left before.
+    pub(crate) fn pass(&mut self, bytes: &[u8]) {
+        self.left.extend_from_slice(bytes);
+        let mut buffer = Vec::new();
+        let mut out = Splice::new(&self.left, &mut buffer);
+        let replied = replies(&mut self.client, &mut self.server, &self.left, &mut out).unwrap();
+        out.finish();
+        self.left.drain(..replied.consumed);
     }
 
     /// Figures of the statement with this text.

@@ -158,6 +158,21 @@ fn the_printed_rules_are_the_same_rules() {
         log = "all"
 
         [[rules]]
+        name = "copy"
+        match.kind = "select"
+        action = "mirror"
+        to = "database:shop"
+        compare = "rows"
+        writes = true
+        connections = 8
+        sample = "5%"
+
+        [[rules]]
+        name = "elsewhere"
+        action = "route"
+        to = "database:shop"
+
+        [[rules]]
         name = "later"
         match.tables = "reports"
         action = "delay"
@@ -190,11 +205,11 @@ fn a_rule_with_a_mistake_is_refused_with_its_line_and_what_to_do() {
         ),
         (
             "name = \"a\"",
-            "weir.toml:4: rule \"a\" needs an action; there are delay, log, pass, reject, rewrite and route",
+            "weir.toml:4: rule \"a\" needs an action; there are delay, log, mirror, pass, reject, rewrite and route",
         ),
         (
             "name = \"a\"\naction = \"drop\"",
-            "weir.toml:6: rule \"a\": unknown action \"drop\"; there are delay, log, pass, reject, rewrite and route",
+            "weir.toml:6: rule \"a\": unknown action \"drop\"; there are delay, log, mirror, pass, reject, rewrite and route",
         ),
         (
             "name = \"a\"\naction = \"reject\"\nmatch.database = \"shop\"",
@@ -296,11 +311,39 @@ fn an_action_without_what_it_needs_is_refused() {
         ),
         (
             "action = \"route\"\nto = \"standby\"",
-            "weir.toml:7: rule \"a\": to = \"standby\" must be \"primary\", \"replica\" or \"host:\" and",
+            "weir.toml:7: rule \"a\": to = \"standby\" must be \"primary\", \"replica\", \"host:\" and the address of a host, or",
         ),
         (
             "action = \"pass\"\nto = \"replica\"",
-            "weir.toml:7: rule \"a\": to is only for action = \"rewrite\" or \"route\"",
+            "weir.toml:7: rule \"a\": to is only for action = \"mirror\", \"rewrite\" or \"route\"",
+        ),
+        (
+            "action = \"mirror\"",
+            "weir.toml:4: rule \"a\": action = \"mirror\" needs to: to = \"database:",
+        ),
+        (
+            "action = \"mirror\"\nto = \"shop\"",
+            "weir.toml:7: rule \"a\": to = \"shop\" must be \"database:\" and an entry of [databases]",
+        ),
+        (
+            "action = \"mirror\"\nto = \"database:shp\"",
+            "weir.toml:4: rule \"a\": to names the database \"shp\", which is not in [databases]",
+        ),
+        (
+            "action = \"route\"\nto = \"database:pgbouncer\"",
+            "weir.toml:4: rule \"a\": to names the database \"pgbouncer\", which is not in [databases]",
+        ),
+        (
+            "action = \"mirror\"\nto = \"database:shop\"\ncompare = \"all\"",
+            "weir.toml:8: rule \"a\": compare = \"all\" must be \"count\" or \"rows\"",
+        ),
+        (
+            "action = \"mirror\"\nto = \"database:shop\"\nconnections = 65",
+            "weir.toml:8: rule \"a\": connections must be 1 to 64",
+        ),
+        (
+            "action = \"pass\"\nwrites = true",
+            "weir.toml:7: rule \"a\": writes is only for action = \"mirror\"",
         ),
         (
             "action = \"delay\"",
@@ -329,4 +372,16 @@ fn an_action_without_what_it_needs_is_refused() {
             "{mistake}\ninstead of\n{expected}"
         );
     }
+}
+
+#[test]
+fn there_is_a_limit_on_mirrors() {
+    let mirror = |number: usize| {
+        format!("[[rules]]\nname = \"m{number}\"\naction = \"mirror\"\nto = \"database:shop\"\n")
+    };
+    let text: String = (0..16).map(mirror).collect();
+    assert_eq!(rules(&text).len(), 16);
+    let mistakes = settings(&format!("{text}{}", mirror(16))).unwrap_err();
+    let expected = "weir.toml:68: more than 16 rules with action = \"mirror\"";
+    assert!(mistakes[0].starts_with(expected), "{mistakes:?}");
 }

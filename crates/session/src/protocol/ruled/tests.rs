@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_rules::{Action, Concurrency, Conditions, Rejection, Rule, Rules};
+use weir_rules::{Action, Concurrency, Conditions, Mirroring, Rejection, Rule, Rules};
 use weir_sql::Fingerprint;
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 
 use crate::fixture::{IDLE, World, bind, complete, error, messages, plain, query, ready};
+use crate::mirrored::Outcome;
+use crate::watched::MirrorEvent;
 
 /// Rule that rejects statements like this one.
 fn stop(text: &str) -> Rule {
@@ -338,4 +340,163 @@ fn the_timeout_of_a_hint_counts_if_it_is_shorter() {
             assert_eq!(world.server.watch_ends_us(), expected, "{text}");
         }
     }
+}
+
+/// A rule that mirrors the tables named report.
+fn mirror(compares_rows: bool) -> Rule {
+    let to = Mirroring {
+        database: "next".into(),
+        compares_rows,
+        writes: false,
+        connections: 1,
+    };
+    watch(|rule| rule.action = Action::Mirror(Arc::new(to)))
+}
+
+fn row(out: &mut Vec<u8>, value: &str) {
+    encode::data_row(out, &[Some(value.as_bytes())]).unwrap();
+}
+
+/// Texts and outcomes of mirrored requests; the ends of transactions are lines.
+fn mirrored(world: &mut World) -> Vec<String> {
+    let shown = world
+        .server
+        .take_mirrored()
+        .into_iter()
+        .map(|event| match event {
+            MirrorEvent::Request(request) => {
+                let copied = request.request.unwrap();
+                let Outcome { rows, code, .. } = request.outcome;
+                let code = code.map(|code| text(&code)).unwrap_or_default();
+                format!("{} {rows}{code}", text(copied.text()))
+            }
+            MirrorEvent::End(undone) => format!("-- {undone:?}"),
+        });
+    shown.collect()
+}
+
+#[test]
+fn a_mirrored_request_is_complete_when_its_reply_is() {
+    for (number, said) in runs("SELECT a FROM report WHERE id = 7").iter().enumerate() {
+        let mut world = World::with_rules([mirror(true)]);
+        world.send(said);
+        assert!(mirrored(&mut world).is_empty());
+        let reply = messages(|out| {
+            if number == 1 {
+                plain(out, "12");
+            }
+            row(out, "one");
+            row(out, "two");
+            complete(out, "SELECT 2");
+            ready(out, IDLE);
+        });
+        // However the reply is cut, it has one sum.
+        let mut sums = Vec::new();
+        for cut in [reply.len(), 20, 12] {
+            let (begin, rest) = reply.split_at(cut);
+            world.pass(begin);
+            world.pass(rest);
+            for event in world.server.take_mirrored() {
+                if let MirrorEvent::Request(request) = event {
+                    assert_eq!(request.outcome.rows, 2);
+                    sums.push(request.outcome.sum.unwrap());
+                }
+            }
+            world.send(said);
+        }
+        assert_eq!(sums.len(), 3);
+        assert!(sums.iter().all(|sum| *sum == sums[0]), "{sums:?}");
+        world.answer(1, &failed("22012", IDLE));
+        assert_eq!(
+            mirrored(&mut world),
+            ["SELECT a FROM report WHERE id = 7 022012", "-- Nothing"]
+        );
+        world.send(&query("SELECT 1"));
+        world.answer(1, &done(false));
+        assert!(mirrored(&mut world).is_empty());
+    }
+}
+
+#[test]
+fn the_requests_of_a_block_end_with_it_and_with_what_was_rolled_back() {
+    let text = "SELECT a FROM report";
+    for (tags, end) in [
+        (&["COMMIT"][..], "-- Nothing"),
+        (&["ROLLBACK"], "-- Last"),
+        (&["ROLLBACK", "COMMIT"], "-- Part"),
+    ] {
+        let mut world = World::with_rules([mirror(false)]);
+        let mut run = |text: &str, tag: &str, status| {
+            world.send(&query(text));
+            world.answer(
+                1,
+                &messages(|out| {
+                    complete(out, tag);
+                    ready(out, status);
+                }),
+            );
+            mirrored(&mut world)
+        };
+        let block = TransactionStatus::InTransaction;
+        assert!(run("BEGIN", "BEGIN", block).is_empty());
+        assert_eq!(run(text, "SELECT 1", block), ["SELECT a FROM report 1"]);
+        for (number, tag) in tags.iter().enumerate() {
+            let is_last = number + 1 == tags.len();
+            let status = if is_last { IDLE } else { block };
+            let told = run("x", tag, status);
+            assert_eq!(told, if is_last { vec![end] } else { vec![] });
+        }
+    }
+}
+
+#[test]
+fn the_requests_of_a_client_are_forgotten_when_another_one_gets_the_server() {
+    let mut world = World::with_rules([mirror(false)]);
+    world.send(&query("SELECT a FROM report"));
+    world.answer(
+        1,
+        &messages(|out| {
+            complete(out, "SELECT 1");
+            ready(out, TransactionStatus::InTransaction);
+        }),
+    );
+    // The client has gone without the end of its block, which Weir rolls back.
+    world.server.begin_counting(0);
+    world.send(&query("ROLLBACK"));
+    world.answer(
+        1,
+        &messages(|out| {
+            complete(out, "ROLLBACK");
+            ready(out, IDLE);
+        }),
+    );
+    assert!(mirrored(&mut world).is_empty());
+}
+
+#[test]
+fn a_client_has_a_bound_of_copies() {
+    let mut world = World::with_rules([mirror(false)]);
+    let long = format!("SELECT a FROM report WHERE b = '{}'", "x".repeat(7_000));
+    for _ in 0..40 {
+        world.send(&query(&long));
+    }
+    let reply = |out: &mut Vec<u8>| {
+        complete(out, "SELECT 1");
+        ready(out, IDLE);
+    };
+    for _ in 0..40 {
+        world.answer(1, &messages(reply));
+    }
+    let copied = |world: &mut World| {
+        let events = world.server.take_mirrored().into_iter();
+        let copied = events.filter(
+            |event| matches!(event, MirrorEvent::Request(request) if request.request.is_some()),
+        );
+        copied.count()
+    };
+    assert_eq!(copied(&mut world), 37);
+    // What has ended makes room.
+    world.send(&query(&long));
+    world.answer(1, &messages(reply));
+    assert_eq!(copied(&mut world), 1);
 }
