@@ -466,10 +466,13 @@ impl Simulation {
         assert!(buffered <= BUFFERED_MAX, "I-09: {buffered} bytes are kept");
     }
 
-    /// Checks the limit on servers (I-10); during an upgrade each process has its own limit.
+    /// Checks the limit on servers (I-10); during an upgrade each process has its own limit. A rule that sends clients to another
+    /// database lets them have two pools.
     fn check_places(&self) {
         let live = self.world.live_servers();
-        let places = self.places * self.world.processes() + self.world.listening_servers();
+        let pools = 1 + usize::from(self.lines.contains(plan::AWAY));
+        let places = self.places * pools * self.world.processes();
+        let places = places + self.world.listening_servers();
         assert!(live <= places, "I-10: {live} servers of {places}");
     }
 

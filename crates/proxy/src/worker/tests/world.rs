@@ -721,7 +721,7 @@ fn query_rules(lines: &str) -> Vec<weir_config::QueryRule> {
         .filter_map(|line| line.strip_prefix("; rule "));
     let rules: Vec<_> = rules.collect();
     let text = format!(
-        "auth_type = \"any\"\n[databases.shop]\nhost = \"h\"\n{}",
+        "auth_type = \"any\"\n[databases.\"*\"]\nhost = \"h\"\n{}",
         rules.join("\n")
     );
     let mut read = |_: &std::path::Path| Ok(text.clone());

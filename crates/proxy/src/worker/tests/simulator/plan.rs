@@ -40,6 +40,23 @@ const CATALOGUE: &str = "; workers know the catalogue";
 const CATALOGUES: u64 = 0x6361_7461_6c6f_6775;
 /// Separates the dice of typists from those of the plan.
 const TYPISTS: u64 = 0x7479_7069_7374_7321;
+/// Separates the dice of query rules from those of the plan.
+const RULES: u64 = 0x7275_6c65_735f_5f5f;
+/// Query rules that clients do not notice.
+const RULES_OF_PLANS: [&str; 7] = [
+    "; rule [[rules]]\n; rule name = \"watched\"\n; rule action = \"pass\"\n; rule timeout = \"1h\"\n; rule then = \"next\"",
+    "; rule [[rules]]\n; rule name = \"logged\"\n; rule action = \"log\"\n; rule log = \"slow:1h\"\n; rule then = \"next\"",
+    "; rule [[rules]]\n; rule name = \"late\"\n; rule match.kind = \"select\"\n; rule action = \"delay\"\n\
+     ; rule delay = \"1ms\"\n; rule sample = \"20%\"\n; rule then = \"next\"",
+    "; rule [[rules]]\n; rule name = \"many\"\n; rule action = \"pass\"\n; rule max_concurrency = 1000\n; rule then = \"next\"",
+    "; rule [[rules]]\n; rule name = \"copied\"\n; rule action = \"mirror\"\n; rule to = \"database:copy\"\n\
+     ; rule compare = \"rows\"\n; rule sample = \"50%\"\n; rule then = \"next\"",
+    "; rule [[rules]]\n; rule name = \"away\"\n; rule match.database = \"shop\"\n; rule action = \"route\"\n\
+     ; rule to = \"database:other\"\n; rule sample = \"30%\"\n; rule then = \"next\"",
+    "digests = 0",
+];
+/// Part of the rule that sends clients to another database.
+pub(super) const AWAY: &str = "database:other";
 /// Option with room on a server for all statements that the clients of a plan prepare; without it, there is too little.
 const ROOMY: &str = "max_prepared_statements = 20";
 const CHECKED: &str = "session_state_check = always";
@@ -218,6 +235,7 @@ impl Plan {
         plan.add_typists();
         plan.add_sends();
         plan.add_catalogue();
+        plan.add_rules();
         plan
     }
 
@@ -226,6 +244,20 @@ impl Plan {
         let dice = &mut Dice::new(self.seed ^ CATALOGUES);
         if dice.below(2) == 0 {
             self.options.push(CATALOGUE);
+        }
+    }
+
+    /// Adds query rules that clients do not notice to half of the plans. Uses dice of its own, like upgrades.
+    fn add_rules(&mut self) {
+        let dice = &mut Dice::new(self.seed ^ RULES);
+        if dice.below(2) == 0 {
+            let mut rules: Vec<_> = RULES_OF_PLANS
+                .iter()
+                .filter(|_| dice.below(3) == 0)
+                .collect();
+            // Weir follows the definitions of objects by entry, and typists alter them by one that leads to the same data.
+            rules.retain(|rule| self.typists == 0 || !rule.contains(AWAY));
+            self.options.extend(rules);
         }
     }
 

@@ -121,7 +121,7 @@ impl World {
                 "connections"
             );
             for (_, group) in &worker.tables.groups {
-                assert_eq!(group.clients, 0);
+                assert_eq!((group.clients, group.away), (0, 0));
             }
             for (_, lane) in &worker.tables.lanes {
                 assert_eq!(lane.shard.waiting(), 0);

@@ -49,6 +49,8 @@ pub(super) fn staff(
     if setup_is_stub {
         global.helpers.handshakers = helpers.offload();
     }
+    // Their threads are of another world.
+    global.mirrors.stop();
     let global = Arc::new(global);
     // No worker sleeps here; the waker only has to exist.
     let (waker, wakeups) = crossbeam_channel::bounded(1);
