@@ -22,6 +22,7 @@ use weir_session::settings::Settings;
 use weir_session::watched::Undone;
 use weir_stats::MirrorRow;
 
+use crate::clock::Clock;
 use crate::global::{Global, GlobalGroup, lock};
 use crate::socket::Stream;
 
@@ -195,9 +196,10 @@ impl Mirror {
     /// Starts the thread of a lane.
     fn start(self: &Arc<Self>, global: &Arc<Global>, number: usize) -> Option<Sender<Transaction>> {
         let (sender, receiver) = crossbeam_channel::bounded(WAITING_MAX);
+        let clock = global.clock;
         let (mirror, global) = (Arc::clone(self), Arc::downgrade(global));
         let thread = std::thread::Builder::new().name("weir-mirror".to_owned());
-        let started = thread.spawn(move || mirror.run(number, &global, &receiver));
+        let started = thread.spawn(move || mirror.run(number, (&global, clock), &receiver));
         match started {
             Ok(_) => Some(sender),
             Err(error) => {
@@ -208,11 +210,16 @@ impl Mirror {
         }
     }
 
-    fn run(&self, number: usize, global: &Weak<Global>, queue: &Receiver<Transaction>) {
+    fn run(
+        &self,
+        number: usize,
+        (global, clock): (&Weak<Global>, Clock),
+        queue: &Receiver<Transaction>,
+    ) {
         let Some(lane) = self.lanes.get(number) else {
             return;
         };
-        lane::Runner::new(self, lane, global).run(queue);
+        lane::Runner::new(self, lane, global, clock).run(queue);
     }
 
     /// Ends the threads. What waits is dropped.

@@ -5,9 +5,10 @@ use std::io::{self, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
+use weir_pool::Moment;
 use weir_session::mirrored::{Mirrored, Request};
 use weir_session::settings::Settings;
 use weir_session::watched::Undone;
@@ -20,6 +21,7 @@ use super::answer::Answer;
 use super::counts::Counts;
 use super::judged::{Judged, Judgements, Treatment};
 use super::{Lane, Mirror, Newcomer, Transaction};
+use crate::clock::Clock;
 use crate::global::{Global, GlobalGroup, lock};
 use crate::socket::{Socket, Stream};
 
@@ -40,10 +42,11 @@ pub(super) struct Runner<'m> {
     mirror: &'m Mirror,
     lane: &'m Lane,
     global: &'m Weak<Global>,
+    clock: Clock,
     judgements: Option<Judgements>,
     link: Option<Link>,
     /// Time before which no connection is tried.
-    quiet_until: Option<Instant>,
+    quiet_until: Option<Moment>,
 }
 
 /// Connection of a lane.
@@ -59,11 +62,17 @@ struct Link {
 }
 
 impl<'m> Runner<'m> {
-    pub(super) fn new(mirror: &'m Mirror, lane: &'m Lane, global: &'m Weak<Global>) -> Self {
+    pub(super) fn new(
+        mirror: &'m Mirror,
+        lane: &'m Lane,
+        global: &'m Weak<Global>,
+        clock: Clock,
+    ) -> Self {
         Self {
             mirror,
             lane,
             global,
+            clock,
             judgements: None,
             link: None,
             quiet_until: None,
@@ -190,13 +199,16 @@ impl<'m> Runner<'m> {
             return Ok(());
         }
         self.close();
-        if self.quiet_until.is_some_and(|until| Instant::now() < until) {
+        if self
+            .quiet_until
+            .is_some_and(|until| self.clock.now() < until)
+        {
             return Err(io::Error::new(io::ErrorKind::NotConnected, "no connection"));
         }
         self.quiet_until = None;
         let connected = self.open(transaction);
         if connected.is_err() {
-            self.quiet_until = Some(Instant::now() + RETRY);
+            self.quiet_until = Some(self.clock.now().plus(RETRY));
         }
         connected
     }
@@ -252,14 +264,14 @@ impl<'m> Runner<'m> {
         let Some(link) = &mut self.link else {
             return Ok(());
         };
-        let counts = &self.mirror.counts;
+        let (counts, clock) = (&self.mirror.counts, self.clock);
         let is_block = runs.len() > 1 || transaction.undone != Undone::Nothing;
         if is_block {
-            link.run(&Request::Simple((*b"BEGIN").into()))
+            link.run(&Request::Simple((*b"BEGIN").into()), clock)
                 .map_err(|error| (0, error))?;
         }
         for (done, (request, mirrored, judged)) in runs.iter().enumerate() {
-            let answer = link.run(request).map_err(|error| (done, error))?;
+            let answer = link.run(request, clock).map_err(|error| (done, error))?;
             let outcome = &mirrored.outcome;
             match answer.compare(outcome, judged.has_same_rows) {
                 Some(compared) => {
@@ -279,7 +291,7 @@ impl<'m> Runner<'m> {
                 Undone::Nothing => b"COMMIT",
                 _ => b"ROLLBACK",
             };
-            let ended = link.run(&Request::Simple(end.into()));
+            let ended = link.run(&Request::Simple(end.into()), clock);
             ended.map_err(|error| (runs.len(), error))?;
         }
         Ok(())
@@ -288,14 +300,14 @@ impl<'m> Runner<'m> {
 
 impl Link {
     /// Sends a request, and reads its answer.
-    fn run(&mut self, request: &Request) -> io::Result<Answer> {
+    fn run(&mut self, request: &Request, clock: Clock) -> io::Result<Answer> {
         let mut message = Vec::new();
         self.encode(request, &mut message)
             .map_err(io::Error::other)?;
-        let begun = Instant::now();
+        let begun = clock.now();
         self.stream.get_mut().write_all(&message)?;
         let mut answer = self.answer()?;
-        answer.took = begun.elapsed();
+        answer.took = clock.now().since(begun);
         if let (Some(_), Request::Bound { definition, .. }) = (&answer.error, request) {
             // The statement may not exist.
             self.names.remove(definition);

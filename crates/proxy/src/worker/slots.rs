@@ -112,7 +112,6 @@ pub(super) enum Plan {
 /// Places of a client in limits. They are given back when the client leaves.
 #[derive(Default)]
 pub(super) struct Guards {
-    #[expect(dead_code, reason = "held for its drop")]
     pub(super) greeter: Option<Entered>,
     pub(super) client: Option<Entered>,
     pub(super) database: Option<Entered>,

@@ -87,7 +87,7 @@ pub struct Mirrored {
     pub wish: Wish<Arc<Mirroring>>,
     /// The request; `None` if it was too long to be copied.
     pub request: Option<Request>,
-    /// What the client was told.
+    /// Outcome that the client was told.
     pub outcome: Outcome,
 }
 

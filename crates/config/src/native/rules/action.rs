@@ -107,59 +107,38 @@ pub(super) fn default_log(action: &Action) -> Option<Duration> {
     matches!(action, Action::Log).then_some(Duration::ZERO)
 }
 
+/// Returns the place of a key that was given.
+fn place<T>(given: &Option<(T, Origin)>) -> Option<Origin> {
+    given.as_ref().map(|(_, at)| at.clone())
+}
+
 /// Checks that each key belongs to the action.
 fn belong(draft: &Draft, shown: &str, action: &Action) -> Result<(), Mistake> {
     let given = &draft.given;
-    let of = |place: Option<&Origin>| place.cloned();
     let rejects = matches!(action, Action::Reject(_));
     let rewrites = matches!(action, Action::Rewrite(_));
     let mirrors = matches!(action, Action::Mirror(_));
     let keys = [
-        (
-            "message",
-            of(given.message.as_ref().map(|it| &it.1)),
-            rejects,
-            "\"reject\"",
-        ),
-        (
-            "hint",
-            of(given.hint.as_ref().map(|it| &it.1)),
-            rejects,
-            "\"reject\"",
-        ),
-        (
-            "sqlstate",
-            of(given.code.as_ref().map(|it| &it.1)),
-            rejects,
-            "\"reject\"",
-        ),
+        ("message", place(&given.message), rejects, "\"reject\""),
+        ("hint", place(&given.hint), rejects, "\"reject\""),
+        ("sqlstate", place(&given.code), rejects, "\"reject\""),
         (
             "to",
-            of(given.to.as_ref().map(|it| &it.1)),
+            place(&given.to),
             rewrites || mirrors || matches!(action, Action::Route(_)),
             "\"mirror\", \"rewrite\" or \"route\"",
         ),
-        (
-            "compare",
-            of(given.compare.as_ref().map(|it| &it.1)),
-            mirrors,
-            "\"mirror\"",
-        ),
-        (
-            "writes",
-            of(given.writes.as_ref().map(|it| &it.1)),
-            mirrors,
-            "\"mirror\"",
-        ),
+        ("compare", place(&given.compare), mirrors, "\"mirror\""),
+        ("writes", place(&given.writes), mirrors, "\"mirror\""),
         (
             "connections",
-            of(given.connections.as_ref().map(|it| &it.1)),
+            place(&given.connections),
             mirrors,
             "\"mirror\"",
         ),
         (
             "delay",
-            of(given.delay.as_ref().map(|it| &it.1)),
+            place(&given.delay),
             matches!(action, Action::Delay(_)),
             "\"delay\"",
         ),

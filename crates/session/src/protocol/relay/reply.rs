@@ -414,11 +414,17 @@ impl Work<'_, '_> {
         matches!(self.duty(), Some((_, Duty::Forward)))
     }
 
-    fn complete(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
-        self.count_end(Rows::Tag(body));
+    /// Counts the end of a statement with this command tag, for digests and rules.
+    #[inline]
+    fn end_statement(&mut self, tag: &[u8]) {
+        self.count_end(Rows::Tag(tag));
         if self.server.is_watching() && self.is_clients() {
-            self.server.watch_tag(body);
+            self.server.watch_tag(tag);
         }
+    }
+
+    fn complete(&mut self, body: &[u8]) -> Result<Verdict, ServerFault> {
+        self.end_statement(body);
         if self.client.subscriptions.is_some() {
             self.note_channels(body);
         }
