@@ -1,167 +1,266 @@
 //! Allow-lists: the statements that a user may run, learnt from what the user has run.
 //!
-//! A statement about data is known by its fingerprint. Other statements have none that tells them apart, such as DO, and a text
-//! that PostgreSQL's grammar rejects has none at all: these are known by their text without literals.
+//! A statement is known by its canonical form, in which literals are left out, or by its whole text where literals are code
+//! ([`weir_sql::literals_matter`]). Fingerprints are not enough: `SELECT a.* FROM t a, u b` and `SELECT a.* FROM t b, u a` have
+//! one.
+//!
+//! **Invariants.** A decision is kept by shape only if the text is sure to be read as its shape tells, and if its literals do not
+//! matter. A statement of which a part cannot be read is not in any list.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use weir_sql::{Blank, Facts, Fingerprint, ShapeKey, sample, without_literals};
+use weir_sql::{ShapeKey, is_clear, is_control};
 
-/// Longest text that is kept, in bytes. Statements that are alike up to there are one.
-const TEXT_MAX: usize = 2048;
+use crate::rule::Rejection;
+use crate::verdict::Stage;
+
+mod entry;
+mod record;
+
+pub use entry::{BadEntry, BadKnown, Entry, Form, Known};
+pub use record::{Record, Recorded, Standing, StatementList, Totals};
 
 /// Number of shapes whose decisions are kept in each of two generations.
 const SHAPES_MAX: usize = 5_000;
 
-/// Identity of a statement in an allow-list.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Known {
-    /// Fingerprint of a statement about data.
-    Fingerprint(Fingerprint),
-    /// Text without literals of any other statement.
-    Text(Box<str>),
+/// Name that stands for the list where a rule has its own.
+const NAME: &str = "statement_policy";
+
+/// SQLSTATE of a refused statement: insufficient_privilege.
+const CODE: [u8; 5] = *b"42501";
+
+/// Treatment of statements that are not in the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// They run, and are recorded.
+    Learn,
+    /// They run, and are recorded and reported.
+    Warn,
+    /// They fail, and are recorded and reported.
+    Enforce,
 }
 
-impl Known {
-    /// Returns the identity of a statement, and its text without literals.
-    ///
-    /// ```
-    /// use weir_rules::Known;
-    ///
-    /// let (one, text) = Known::of(b"SELECT a FROM t WHERE b = 1");
-    /// assert_eq!(text, "SELECT a FROM t WHERE b = ?");
-    /// assert_eq!(one, Known::of(b"select a from t where b = $1 -- x").0);
-    /// ```
-    #[must_use]
-    pub fn of(statement: &[u8]) -> (Self, String) {
-        let text = without_literals(statement, Blank::Mark, TEXT_MAX);
-        let facts = Facts::of(&sample(statement));
-        let telling = facts.filter(|facts| facts.kind.has_telling_fingerprint());
-        let known = match telling.and_then(|facts| facts.fingerprint) {
-            Some(fingerprint) => Self::Fingerprint(fingerprint),
-            None => Self::Text(folded(&text)),
-        };
-        (known, text)
-    }
-
-    /// Returns the identity of a line in a list: a fingerprint, or else a text without literals.
-    #[must_use]
-    pub fn listed(fingerprint: Option<Fingerprint>, text: &str) -> Self {
-        match fingerprint {
-            Some(fingerprint) => Self::Fingerprint(fingerprint),
-            None => Self::Text(folded(text)),
-        }
-    }
+/// A statement that was reported for the first time.
+#[derive(Debug)]
+pub struct News<'a> {
+    /// User who has sent it.
+    pub user: &'a str,
+    /// Treatment of the statement.
+    pub policy: Policy,
+    /// The statement.
+    pub entry: &'a Entry,
 }
 
-/// Words differ in nothing but their case.
-fn folded(text: &str) -> Box<str> {
-    text.to_ascii_lowercase().into()
+/// List of the statements of one user, on one worker.
+#[derive(Debug)]
+pub struct AllowList {
+    user: Arc<str>,
+    policy: Policy,
+    list: Arc<StatementList>,
+    record: Arc<Record>,
+    tell: fn(&News<'_>),
+    decisions: Decisions,
 }
 
-/// Statements that were seen, with their texts without literals.
+/// Decision about the statements of a shape.
+#[derive(Debug, Clone)]
+enum Decision {
+    /// Each text is decided on, because its literals matter.
+    ByText,
+    Passes,
+    Refused(Arc<Rejection>),
+    Warned,
+}
+
+/// Decisions by shape, of the shapes that were seen last.
 #[derive(Debug, Default)]
-pub struct Seen {
-    statements: BTreeMap<Known, Box<str>>,
-    max: usize,
-    left_out: u64,
+struct Decisions {
+    current: HashMap<ShapeKey, Decision>,
+    before: HashMap<ShapeKey, Decision>,
 }
 
-impl Seen {
-    /// Creates an empty record of at most `max` statements.
+impl AllowList {
+    /// Creates the list of a user. `tell` reports each statement once.
     #[must_use]
-    pub fn new(max: usize) -> Self {
+    pub fn new(
+        user: &str,
+        policy: Policy,
+        list: Arc<StatementList>,
+        record: Arc<Record>,
+        tell: fn(&News<'_>),
+    ) -> Self {
         Self {
-            max,
-            ..Self::default()
+            user: user.into(),
+            policy,
+            list,
+            record,
+            tell,
+            decisions: Decisions::default(),
         }
     }
 
-    /// Adds a statement. What finds no room is counted.
-    pub fn add(&mut self, known: Known, text: &str) {
-        if self.statements.contains_key(&known) {
-            return;
-        }
-        match self.statements.len() < self.max {
-            true => drop(self.statements.insert(known, text.into())),
-            false => self.left_out += 1,
-        }
-    }
-
-    /// Number of statements that found no room, some of them counted several times.
+    /// True if statements that are not in the list fail.
     #[must_use]
-    pub fn left_out(&self) -> u64 {
-        self.left_out
+    pub fn enforces(&self) -> bool {
+        self.policy == Policy::Enforce
     }
 
-    /// Iterates over the statements and their texts, in the order of their identities.
-    pub fn iter(&self) -> impl Iterator<Item = (&Known, &str)> {
-        let statements = self.statements.iter();
-        statements.map(|(known, text)| (known, &**text))
+    /// Decides on a statement. Its shape is none if the text is longer than shapes are. Returns the error of a refusal.
+    pub fn judge(
+        &mut self,
+        shape: Option<ShapeKey>,
+        statement: &[u8],
+        stage: Stage,
+    ) -> Option<Arc<Rejection>> {
+        let shape = shape.filter(|_| is_clear(statement));
+        let kept = shape.and_then(|shape| self.decisions.find(shape));
+        match kept {
+            Some(Decision::Passes) => return None,
+            Some(Decision::Refused(rejection)) => {
+                self.record.count_refused();
+                return Some(Arc::clone(rejection));
+            }
+            Some(Decision::Warned) => {
+                self.count_warned(stage);
+                return None;
+            }
+            Some(Decision::ByText) | None => {}
+        }
+        let (decision, is_of_shape) = self.decide(statement);
+        if let Some(shape) = shape {
+            let kept = match is_of_shape {
+                true => decision.clone(),
+                false => Decision::ByText,
+            };
+            self.decisions.keep(shape, kept);
+        }
+        match decision {
+            Decision::ByText | Decision::Passes => None,
+            Decision::Refused(rejection) => {
+                self.record.count_refused();
+                Some(rejection)
+            }
+            Decision::Warned => {
+                self.count_warned(stage);
+                None
+            }
+        }
     }
-}
 
-/// Decisions of an allow-list, kept by shape: each shape is decided once.
-#[derive(Debug, Default)]
-pub struct Decisions {
-    current: HashMap<ShapeKey, bool>,
-    before: HashMap<ShapeKey, bool>,
+    /// Decides on a text of which only the beginning is here, or nothing.
+    pub fn judge_unread(&self) -> Option<Arc<Rejection>> {
+        self.reject_unseen(
+            "a statement that is too long to be looked up is not in the list of user",
+            "Send its values as parameters, or in several statements.",
+        )
+    }
+
+    /// Decides on a function call of the protocol, which no list has.
+    pub fn judge_function(&self) -> Option<Arc<Rejection>> {
+        self.reject_unseen(
+            "a function call of the protocol is not in the list of user",
+            "Call the function by SELECT.",
+        )
+    }
+
+    /// Decides on a statement that was prepared before the list was enforced, and whose text is not known.
+    pub fn judge_unknown(&self) -> Option<Arc<Rejection>> {
+        self.reject_unseen(
+            "a statement that was prepared before the list was enforced is not in the list of user",
+            "Connect again, and prepare the statement again.",
+        )
+    }
+
+    fn reject_unseen(&self, what: &str, hint: &str) -> Option<Arc<Rejection>> {
+        self.record.count_unread();
+        if !self.enforces() {
+            return None;
+        }
+        self.record.count_refused();
+        Some(Arc::new(Rejection {
+            rule: NAME.into(),
+            message: format!("{what} {}", self.user),
+            code: CODE,
+            hint: hint.to_owned(),
+        }))
+    }
+
+    fn count_warned(&self, stage: Stage) {
+        if stage == Stage::Run {
+            self.record.count_warned();
+        }
+    }
+
+    /// Decides on a text. True if the decision is that on all statements of its shape.
+    fn decide(&self, statement: &[u8]) -> (Decision, bool) {
+        if is_control(statement) {
+            return (Decision::Passes, true);
+        }
+        let (known, mut entry) = Entry::of(statement);
+        let is_of_shape = entry.is_of_shape();
+        if self.list.contains(&known) {
+            return (Decision::Passes, is_of_shape);
+        }
+        let (standing, decision) = match self.policy {
+            Policy::Learn => (Standing::Learnt, Decision::Passes),
+            Policy::Warn => (Standing::Warned, Decision::Warned),
+            Policy::Enforce => {
+                entry.find_fingerprint(statement);
+                (
+                    Standing::Refused,
+                    Decision::Refused(self.refusal(&known, &entry)),
+                )
+            }
+        };
+        if self.record.has(&known, standing) {
+            return (decision, is_of_shape);
+        }
+        entry.find_fingerprint(statement);
+        let is_new = self.record.add(known, &entry, standing);
+        if is_new && self.policy != Policy::Learn {
+            (self.tell)(&News {
+                user: &self.user,
+                policy: self.policy,
+                entry: &entry,
+            });
+        }
+        (decision, is_of_shape)
+    }
+
+    fn refusal(&self, known: &Known, entry: &Entry) -> Arc<Rejection> {
+        let user = &self.user;
+        let id = match entry.fingerprint {
+            Some(fingerprint) => format!("fingerprint {fingerprint}"),
+            None => format!("sha256 {known}"),
+        };
+        Arc::new(Rejection {
+            rule: NAME.into(),
+            message: format!("statement is not in the list of user {user}"),
+            code: CODE,
+            hint: format!(
+                "It has {id}. To allow it, review what \"weir statements export --refused\" prints for this user, and add it to \
+                 statement_list_dir."
+            ),
+        })
+    }
 }
 
 impl Decisions {
-    /// Returns what was decided about a shape, or decides with `decide`.
-    pub fn find(&mut self, shape: ShapeKey, decide: impl FnOnce() -> bool) -> bool {
-        if let Some(known) = self.current.get(&shape) {
-            return *known;
+    fn find(&mut self, shape: ShapeKey) -> Option<&Decision> {
+        if let Some(old) = self.before.remove(&shape) {
+            self.keep(shape, old);
         }
-        let decided = self.before.remove(&shape).unwrap_or_else(decide);
+        self.current.get(&shape)
+    }
+
+    fn keep(&mut self, shape: ShapeKey, decision: Decision) {
         if self.current.len() >= SHAPES_MAX {
             self.before = std::mem::take(&mut self.current);
         }
-        self.current.insert(shape, decided);
-        decided
+        self.current.insert(shape, decision);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_statement_is_known_however_it_is_written() {
-        let known = |text: &str| Known::of(text.as_bytes()).0;
-        for (one, other) in [("SET a = 'x'", "set A = 'y'"), ("BEGIN", "begin -- now")] {
-            assert_eq!(known(one), known(other), "{one}");
-        }
-        assert_eq!(
-            known("SELECT a FROM t WHERE b = 1"),
-            known("select a\nfrom t where b = 'x'")
-        );
-        assert!(matches!(known("SELECT 1"), Known::Fingerprint(_)));
-        for text in ["DO 'x'", "CREATE TABLE t (a int)", "no SQL"] {
-            assert!(matches!(known(text), Known::Text(_)), "{text}");
-        }
-        assert_eq!(known("DO 'x'"), Known::listed(None, "DO ?"));
-    }
-
-    #[test]
-    fn a_record_has_a_bound() {
-        let mut seen = Seen::new(2);
-        for text in ["SELECT 1", "SELECT a", "SELECT 2", "SELECT b", "SELECT b"] {
-            let (known, text) = Known::of(text.as_bytes());
-            seen.add(known, &text);
-        }
-        assert_eq!((seen.iter().count(), seen.left_out()), (2, 2));
-    }
-
-    #[test]
-    fn decisions_are_made_once_and_bounded() {
-        let mut decisions = Decisions::default();
-        assert!(decisions.find(ShapeKey(1), || true));
-        assert!(decisions.find(ShapeKey(1), || unreachable!()));
-        for number in 2..(3 * SHAPES_MAX as u64) {
-            assert!(!decisions.find(ShapeKey(number), || false));
-        }
-        assert!(decisions.current.len() + decisions.before.len() <= 2 * SHAPES_MAX);
-    }
-}
+mod tests;

@@ -18,7 +18,10 @@ mod rules;
 mod text;
 mod verdict;
 
-pub use allow::{Decisions, Known, Seen};
+pub use allow::{
+    AllowList, BadEntry, BadKnown, Entry as StatementEntry, Form, Known, News, Policy, Record,
+    Recorded, Standing, StatementList, Totals,
+};
 pub use book::{Book, Fits, Plan, RuleId};
 pub use bulkhead::{Bulkhead, Entry, Full, Occupancy, Permit, Waiter};
 pub use conditions::Conditions;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
-use weir_sql::{Blank, Facts, ShapeKey, Shaper, sample, without_literals};
+use weir_sql::{Blank, Facts, SHAPE_MAX, ShapeKey, Shaper, sample, statements, without_literals};
 
+use crate::allow::AllowList;
 use crate::book::{Book, Fits, Plan, RuleId};
 use crate::bulkhead::Bulkhead;
 use crate::rule::{ALWAYS, Action, RouteTo, Rule};
@@ -38,6 +39,8 @@ pub struct Rules {
     book: Book,
     states: Vec<State>,
     plans: Plans,
+    /// List of the statements that the group's user may run, which is asked behind the rules.
+    allow: Option<Box<AllowList>>,
 }
 
 #[derive(Debug)]
@@ -180,6 +183,7 @@ impl Rules {
         now: Now,
     ) -> Verdict {
         let mut verdict = Verdict::default();
+        let is_short = is_whole && text.len() <= SHAPE_MAX;
         shaper.shapes_and_keep(text, is_whole, &mut |shape, place| {
             if verdict.rejection.is_none() {
                 let statement = Statement {
@@ -187,14 +191,89 @@ impl Rules {
                     alone: text.get(place).unwrap_or_default(),
                     whole: text,
                 };
-                self.decide_one(statement, fits, stage, now, &mut verdict);
+                self.ask_rules(statement, fits, stage, now, &mut verdict);
+                if is_short {
+                    self.ask_list(Some(shape), statement.alone, stage, &mut verdict);
+                }
             }
         });
+        if !is_short {
+            self.ask_list_for_long(text, is_whole, stage, &mut verdict);
+        }
         verdict
     }
 
-    /// Decides on one statement, and adds to a decision.
+    /// Decides on one whole statement, and adds to a decision.
     pub fn decide_one(
+        &mut self,
+        statement: Statement<'_>,
+        fits: &Fits,
+        stage: Stage,
+        now: Now,
+        verdict: &mut Verdict,
+    ) {
+        self.ask_rules(statement, fits, stage, now, verdict);
+        let shape = Some(statement.shape).filter(|_| statement.alone.len() <= SHAPE_MAX);
+        match shape {
+            Some(shape) => self.ask_list(Some(shape), statement.alone, stage, verdict),
+            None => self.ask_list_for_long(statement.alone, true, stage, verdict),
+        }
+    }
+
+    /// Puts a list of allowed statements behind the rules.
+    pub fn set_allow_list(&mut self, allow: AllowList) {
+        self.allow = Some(Box::new(allow));
+    }
+
+    /// Returns the list of allowed statements, if there is one.
+    #[must_use]
+    pub fn allow_list(&self) -> Option<&AllowList> {
+        self.allow.as_deref()
+    }
+
+    /// True if statements that are not in a list are refused.
+    #[must_use]
+    pub fn enforce_list(&self) -> bool {
+        self.allow.as_ref().is_some_and(|allow| allow.enforces())
+    }
+
+    fn ask_list(
+        &mut self,
+        shape: Option<ShapeKey>,
+        statement: &[u8],
+        stage: Stage,
+        verdict: &mut Verdict,
+    ) {
+        if let Some(allow) = &mut self.allow
+            && verdict.rejection.is_none()
+        {
+            verdict.rejection = allow.judge(shape, statement, stage);
+        }
+    }
+
+    /// Asks about each statement of a text that is longer than shapes are.
+    fn ask_list_for_long(
+        &mut self,
+        text: &[u8],
+        is_whole: bool,
+        stage: Stage,
+        verdict: &mut Verdict,
+    ) {
+        let Some(allow) = self.allow.as_ref().filter(|_| verdict.rejection.is_none()) else {
+            return;
+        };
+        if !is_whole {
+            verdict.rejection = allow.judge_unread();
+            return;
+        }
+        statements(text, &mut |place| {
+            let statement = text.get(place).unwrap_or_default();
+            self.ask_list(None, statement, stage, verdict);
+        });
+    }
+
+    /// Decides on one statement by the rules, and adds to a decision.
+    fn ask_rules(
         &mut self,
         statement: Statement<'_>,
         fits: &Fits,

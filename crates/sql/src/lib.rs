@@ -30,6 +30,7 @@ mod hints;
 mod judge;
 mod lex;
 mod library;
+mod literals;
 mod parsed;
 mod pieces;
 mod reason;
@@ -59,9 +60,12 @@ pub use fingerprint::{BadFingerprint, Fingerprint, normalized};
 pub use functions::Functions;
 pub use hints::hints;
 pub use judge::judge;
+pub use literals::{is_control, literals_matter};
 pub use pieces::Pieces;
 pub use reason::{Reason, Reasons};
 pub use same_rows::has_same_rows;
 pub use scan::{is_harmless, is_harmless_while_pinned};
-pub use shape::{Blank, ShapeKey, Shaper, sample, without_literals};
+pub use shape::{
+    Blank, SHAPE_MAX, ShapeKey, Shaper, canonical, is_clear, sample, statements, without_literals,
+};
 pub use slots::{Slots, parameter_number};

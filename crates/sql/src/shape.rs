@@ -19,8 +19,8 @@ mod mixer;
 /// Maximum depth of lists whose repeated items count once. Deeper lists keep their items.
 const LISTS_MAX: usize = 4;
 
-/// Maximum number of bytes that are read of a text.
-const SHAPE_MAX: usize = 8 * 1024;
+/// Maximum number of bytes of a text that its shapes depend on.
+pub const SHAPE_MAX: usize = 8 * 1024;
 
 /// Stands for a literal, for a word in quotes, and for a literal of which the end is missing.
 const LITERAL: u8 = b'?';
@@ -117,6 +117,8 @@ pub enum Blank {
     Mark,
     /// `1` or `''`, which PostgreSQL's grammar accepts wherever it accepts the literal.
     Sample,
+    /// `?`, also for parameters, with words in lower case and a space between any two tokens ([`canonical`]).
+    Canonical,
 }
 
 /// Returns a statement without its literals and comments, with single spaces and with one item of each list of equal ones,
@@ -148,13 +150,50 @@ pub fn sample(statement: &[u8]) -> String {
     )
 }
 
+/// Returns the form of a statement that all statements with other literals, white space, comments, case of words and lengths of
+/// lists have too. Unlike a shape and a fingerprint it can be compared for sure: every other token counts. `None` if the text is
+/// not exactly one statement that has one reading and an end.
+///
+/// ```
+/// let form = weir_sql::canonical(b"SELECT a FROM t WHERE b=1 AND c IN ($1, $2) -- x").unwrap();
+/// assert_eq!(form, "select a from t where b = ? and c in ( ? )");
+/// assert_eq!(weir_sql::canonical(form.as_bytes()), Some(form));
+/// ```
+#[must_use]
+pub fn canonical(statement: &[u8]) -> Option<String> {
+    let seed = Mixer::new(0);
+    let mut walk = Walk::new(statement, Reading::Strict, seed);
+    walk.text = Some(Text::new(Blank::Canonical, usize::MAX));
+    walk.statement()?;
+    let text = walk.text.take().filter(|text| !text.is_cut)?;
+    if walk.statement().is_some() {
+        return None;
+    }
+    String::from_utf8(text.out).ok()
+}
+
+/// Calls `visit` with the place of each statement in a text of any length, as [`Shaper::shapes`] does for short ones.
+pub fn statements(text: &[u8], visit: &mut dyn FnMut(Range<usize>)) {
+    let seed = Mixer::new(0);
+    let mut walk = Walk::new(text, Reading::Standard, seed);
+    while let Some((_, range)) = walk.statement() {
+        visit(range);
+    }
+}
+
+/// True if the whole text is certain to be read as its shape tells, whatever the settings of the server and the encoding of the
+/// client. False for most texts with a backslash.
+#[must_use]
+pub fn is_clear(text: &[u8]) -> bool {
+    let has = |wanted: u8| text.contains(&wanted);
+    // U&"", whose escapes are told by a literal.
+    let may_escape = || has(b'&') && has(b'"');
+    let is_short = text.len() <= SHAPE_MAX;
+    is_short && !has(b'\\') && !has(0) && (text.is_ascii() || !has(b'$')) && !may_escape()
+}
+
 fn write(mut walk: Walk<'_>, blank: Blank, max: usize) -> String {
-    walk.text = Some(Text {
-        blank,
-        max,
-        out: Vec::new(),
-        is_cut: false,
-    });
+    walk.text = Some(Text::new(blank, max));
     walk.statement();
     let text = walk.text.take();
     text.map_or_else(String::new, |text| {
@@ -175,6 +214,22 @@ struct Text {
 }
 
 impl Text {
+    fn new(blank: Blank, max: usize) -> Self {
+        Self {
+            blank,
+            max,
+            out: Vec::new(),
+            is_cut: false,
+        }
+    }
+
+    /// Writes a space between two tokens.
+    fn part(&mut self) {
+        if !matches!(self.out.last(), None | Some(b' ')) {
+            self.push(b" ");
+        }
+    }
+
     fn push(&mut self, bytes: &[u8]) {
         self.is_cut |= self.out.len() + bytes.len() > self.max;
         if !self.is_cut {
@@ -345,6 +400,10 @@ impl<'a> Walk<'a> {
                 self.put(at, name, Last::Name);
             }
             Token::Unicode => {
+                // UESCAPE, a literal, says how the name is read.
+                if let Some(text) = &mut self.text {
+                    text.is_cut |= text.blank == Blank::Canonical;
+                }
                 let name = self.input.get(at..self.lexer.at()).unwrap_or_default();
                 self.put(at, name, Last::Name);
             }
@@ -457,7 +516,7 @@ impl<'a> Walk<'a> {
         self.space(at);
         if let Some(text) = &mut self.text {
             match text.blank {
-                Blank::Mark => text.push(&[LITERAL]),
+                Blank::Canonical | Blank::Mark => text.push(&[LITERAL]),
                 Blank::Sample => text.push(sample),
             }
         }
@@ -467,7 +526,13 @@ impl<'a> Walk<'a> {
     /// A parameter is like a literal, but there is nothing to hide.
     fn parameter(&mut self, at: usize) {
         self.hasher.byte(LITERAL);
-        self.write(at);
+        match &mut self.text {
+            Some(text) if text.blank == Blank::Canonical => {
+                text.part();
+                text.push(&[LITERAL]);
+            }
+            _ => self.write(at),
+        }
         self.last = Last::Literal;
     }
 
@@ -487,7 +552,7 @@ impl<'a> Walk<'a> {
             _ => Last::Name,
         };
         self.hasher.folded(word);
-        self.write(at);
+        self.write_word(at, word);
         self.last = next;
     }
 
@@ -519,12 +584,25 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Writes a word as it stands in the input, or in lower case.
+    fn write_word(&mut self, at: usize, word: &[u8]) {
+        match &mut self.text {
+            Some(text) if text.blank == Blank::Canonical => {
+                text.part();
+                text.push(&word.to_ascii_lowercase());
+            }
+            _ => self.write(at),
+        }
+    }
+
     /// Writes a space if there is anything between the last token and this one.
     fn space(&mut self, at: usize) {
-        if let Some(text) = &mut self.text
-            && self.has_begun
-            && at > self.end
-        {
+        let Some(text) = &mut self.text else {
+            return;
+        };
+        if text.blank == Blank::Canonical {
+            text.part();
+        } else if self.has_begun && at > self.end {
             text.push(b" ");
             self.end = at;
         }

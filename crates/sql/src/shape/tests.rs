@@ -144,6 +144,58 @@ fn literals_and_comments_are_left_out() {
 }
 
 #[test]
+fn statements_of_one_shape_have_one_canonical_form_and_others_do_not() {
+    let form = |text: &str| canonical(text.as_bytes()).unwrap();
+    for (number, group) in GROUPS.iter().enumerate() {
+        for text in *group {
+            assert_eq!(form(text), form(group[0]), "{text}");
+            assert_eq!(form(&marked(text)), form(text), "{text}");
+        }
+        for other in GROUPS.iter().skip(number + 1) {
+            assert_ne!(form(other[0]), form(group[0]));
+        }
+    }
+    // Fingerprints do not tell these apart.
+    assert_ne!(
+        form("SELECT a.* FROM t a, u b"),
+        form("SELECT a.* FROM t b, u a")
+    );
+    let long = format!("SELECT {} FROM t", vec!["a"; 9_000].join(", "));
+    assert!(form(&long).ends_with(", a from t"));
+}
+
+#[test]
+fn a_text_with_several_readings_has_no_canonical_form() {
+    for text in [
+        "SELECT 'a\\'' UNION SELECT b --'",
+        "SELECT 'no end",
+        "SELECT U&\"d!0061ta\" UESCAPE '!'",
+        "SELECT 1; SELECT 2",
+        "",
+        "SELECT \"a",
+        "SELECT 1 /* no end",
+        "SELECT a\0",
+    ] {
+        assert_eq!(canonical(text.as_bytes()), None, "{text}");
+    }
+    assert!(canonical(b"SELECT 1; ; -- x").is_some());
+    assert!(canonical(b"SELECT E'a\\'b', '\xc3\xbc'").is_some());
+    assert!(is_clear("SELECT 'ü' & $$x$$".replace('ü', "u").as_bytes()));
+    for text in ["SELECT 'a\\b'", "SELECT U&\"a\"", "SELECT 'ü', $1", "a\0"] {
+        assert!(!is_clear(text.as_bytes()), "{text}");
+    }
+}
+
+#[test]
+fn statements_are_found_in_long_texts_too() {
+    let text = format!("SELECT '{}'; DROP TABLE t;", "x".repeat(20_000));
+    let mut found = Vec::new();
+    statements(text.as_bytes(), &mut |place| found.push(&text[place]));
+    assert_eq!(found.len(), 2);
+    assert_eq!(found[1], "DROP TABLE t");
+}
+
+#[test]
 fn each_statement_of_a_text_has_a_shape_of_its_own() {
     assert_eq!(keys("select 1; ; select 2;").len(), 2);
     assert_eq!(keys("select 1;select a")[0], key("select 5"));
@@ -225,6 +277,10 @@ proptest! {
             }
         }
         prop_assert_eq!(key(&one), key(&sample));
+        let form = |text: &str| canonical(text.as_bytes());
+        prop_assert_eq!(key(&one) == key(&two), form(&one) == form(&two), "{} / {}", one, two);
+        prop_assert_eq!(form(&marked(&one)), form(&one));
+        prop_assert_eq!(form(&form(&one).unwrap()), form(&one));
     }
 
     #[test]
