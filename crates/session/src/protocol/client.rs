@@ -186,6 +186,8 @@ pub struct Client {
     /// True if the client's statements have our names on servers. The first statement decides; reloads do not change
     /// it.
     pub(crate) maps_names: Option<bool>,
+    /// True once the client has prepared a statement whose text is not kept while no list of statements was enforced.
+    pub(crate) has_unlisted: bool,
     /// True if Weir reads the settings `weir.*` of this session.
     pub(crate) checks_own_settings: bool,
     /// Set once SQL text uses the client's statements too: its server then has them under the client's names.

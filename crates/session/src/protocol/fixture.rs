@@ -86,22 +86,24 @@ impl World {
                 shaper: &shaper,
                 group: &group,
             }),
-            ruling: (!self.rules.is_empty()).then_some(Ruling {
-                rules: &mut self.rules,
-                fits: &fits,
-                shaper: &shaper,
-                now: Now {
-                    unix: 0,
-                    dice: 0,
-                    client: 0,
+            ruling: (!self.rules.is_empty() || self.rules.allow_list().is_some()).then_some(
+                Ruling {
+                    rules: &mut self.rules,
+                    fits: &fits,
+                    shaper: &shaper,
+                    now: Now {
+                        unix: 0,
+                        dice: 0,
+                        client: 0,
+                    },
+                    hints: Some(|text| {
+                        text.strip_suffix("ms")?
+                            .parse()
+                            .ok()
+                            .map(Duration::from_millis)
+                    }),
                 },
-                hints: Some(|text| {
-                    text.strip_suffix("ms")?
-                        .parse()
-                        .ok()
-                        .map(Duration::from_millis)
-                }),
-            }),
+            ),
         };
         let mut buffer = Vec::new();
         let mut out = Splice::new(messages, &mut buffer);

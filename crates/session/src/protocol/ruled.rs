@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use weir_rules::{Fits, Now, Permit, Rejection, Rules, Stage, Statement as Ruled, Verdict, Wish};
 use weir_sql::Shaper;
-use weir_wire::frame::{HEADER_LEN, Side, header};
+use weir_wire::frame::{HEADER_LEN, Header, Side, header};
 use weir_wire::frontend::{self, tag};
 
-use crate::client::Client;
+use crate::client::{Client, key};
+use crate::relay::STATEMENT_MAX;
 use crate::statement::Statement;
 
 /// Rules that may concern a client.
@@ -47,12 +48,16 @@ pub(crate) struct Judged {
     pub(crate) verdict: Verdict,
     /// Permit of the bulkhead in front of the statement.
     pub(crate) permit: Option<Permit>,
+    /// True if the batch had not ended, so that another statement may run first.
+    pub(crate) is_guess: bool,
 }
 
 /// First statement of a batch that runs.
 enum First<'a> {
     Text(&'a [u8]),
     Bound(&'a [u8]),
+    /// Text that the batch prepares first, of which nothing is known to run yet.
+    Guess(&'a [u8]),
 }
 
 impl Ruling<'_> {
@@ -66,6 +71,37 @@ impl Ruling<'_> {
             self.take_hints(text.0, &mut verdict);
         }
         verdict
+    }
+
+    /// Returns the decision about the statement that is sent now. One of before stands, unless it was a guess; a list is asked
+    /// again in any case.
+    pub(crate) fn judged(
+        &mut self,
+        before: Option<Judged>,
+        decide: &mut dyn FnMut(&mut Self, Stage) -> Verdict,
+    ) -> Judged {
+        let mut judged = before.unwrap_or(Judged {
+            is_guess: true,
+            ..Judged::default()
+        });
+        if judged.is_guess {
+            judged.verdict = decide(self, Stage::Run);
+        } else if judged.verdict.rejection.is_none() && self.rules.enforce_list() {
+            judged.verdict.rejection = decide(self, Stage::Prepare).rejection;
+        }
+        judged
+    }
+
+    /// Returns the error of a list that allows no function calls of the protocol.
+    pub(crate) fn decide_function(&self) -> Option<Arc<Rejection>> {
+        self.rules.allow_list()?.judge_function()
+    }
+
+    /// True if a message is kept until it is complete, although it is long: a list of statements looks up whole texts.
+    pub(crate) fn reads_whole(&self, header: Header) -> bool {
+        self.rules.allow_list().is_some()
+            && matches!(header.tag, tag::QUERY | tag::PARSE)
+            && header.total_len() <= STATEMENT_MAX
     }
 
     /// Lets the hints in a text's comments decide, beside the rules.
@@ -102,9 +138,10 @@ impl Ruling<'_> {
             }
             tag::BIND => {
                 let head = frontend::Bind::head(body).ok()??;
-                let verdict = self.decide_bound(client, head.statement);
+                let verdict = self.decide_bound(client, head.statement, Stage::Run);
                 (decided(client, verdict), false)
             }
+            tag::FUNCTION_CALL => (self.decide_function(), false),
             _ => (None, false),
         };
         if rejection.is_some() {
@@ -145,15 +182,18 @@ impl Ruling<'_> {
 
     /// Decides on the first statement that a batch runs behind other messages.
     fn decide_ahead(&mut self, client: &mut Client, batch: &[u8]) {
-        let verdict = match first_run(batch) {
-            Some(First::Text(text)) => self.decide((text, true), Stage::Run),
-            Some(First::Bound(name)) => self.decide_bound(client, name),
+        let first = first_run(batch);
+        let is_guess = matches!(first, Some(First::Guess(_)));
+        let verdict = match first {
+            Some(First::Text(text) | First::Guess(text)) => self.decide((text, true), Stage::Run),
+            Some(First::Bound(name)) => self.decide_bound(client, name, Stage::Run),
             None => return,
         };
         // What rejects it does so when its turn has come.
         client.decided.get_or_insert_default().judged = Some(Judged {
             verdict,
             permit: None,
+            is_guess,
         });
     }
 
@@ -164,20 +204,37 @@ impl Ruling<'_> {
     }
 
     /// Decides on what the client's name of a statement stands for, which is about to run.
-    pub(crate) fn decide_bound(&mut self, client: &Client, name: &[u8]) -> Verdict {
+    pub(crate) fn decide_bound(&mut self, client: &Client, name: &[u8], stage: Stage) -> Verdict {
         if name.is_empty() {
-            let body = client.unnamed_body();
-            let text = body.split(|byte| *byte == 0).next().unwrap_or_default();
-            return self.decide((text, true), Stage::Run);
+            let mut parts = client.unnamed_body().split(|byte| *byte == 0);
+            let text = parts.next().unwrap_or_default();
+            return match client.unnamed_body().is_empty() {
+                true => self.decide_unknown(client),
+                false => self.decide((text, true), stage),
+            };
         }
+        let own = || client.own_names.as_ref()?.known.get(key(name));
         match client.statement(name) {
-            Some((_, Some(statement))) => self.decide_prepared(statement),
-            _ => Verdict::default(),
+            Some((_, Some(statement))) => self.decide_prepared(statement, stage),
+            _ => match own() {
+                Some(statement) => self.decide_prepared(statement, stage),
+                None => self.decide_unknown(client),
+            },
+        }
+    }
+
+    /// Decides on a statement whose text is not known. If a list was enforced when it was prepared, it is in the list.
+    fn decide_unknown(&self, client: &Client) -> Verdict {
+        let list = self.rules.allow_list();
+        let list = list.filter(|_| client.has_unlisted);
+        Verdict {
+            rejection: list.and_then(|list| list.judge_unknown()),
+            ..Verdict::default()
         }
     }
 
     /// Decides on a prepared statement that is about to run.
-    fn decide_prepared(&mut self, statement: &Statement) -> Verdict {
+    fn decide_prepared(&mut self, statement: &Statement, stage: Stage) -> Verdict {
         self.now.dice = self.now.dice.wrapping_add(1);
         let mut verdict = Verdict::default();
         if let Some(shape) = statement.shape_key(self.shaper) {
@@ -189,8 +246,10 @@ impl Ruling<'_> {
             };
             let (fits, now) = (self.fits, self.now);
             self.rules
-                .decide_one(statement, fits, Stage::Run, now, &mut verdict);
-            self.take_hints(text, &mut verdict);
+                .decide_one(statement, fits, stage, now, &mut verdict);
+            if stage == Stage::Run {
+                self.take_hints(text, &mut verdict);
+            }
         }
         verdict
     }
@@ -219,6 +278,7 @@ fn decided(client: &mut Client, verdict: Verdict) -> Option<Arc<Rejection>> {
     client.decided.get_or_insert_default().judged = Some(Judged {
         verdict,
         permit: None,
+        is_guess: false,
     });
     None
 }
@@ -247,7 +307,7 @@ fn first_run(batch: &[u8]) -> Option<First<'_>> {
         }
         rest = rest.get(header.total_len()..).unwrap_or_default();
     }
-    prepared.first().map(|parse| First::Text(parse.sql))
+    prepared.first().map(|parse| First::Guess(parse.sql))
 }
 
 impl Client {

@@ -99,7 +99,9 @@ pub enum Undone {
 impl Watched {
     /// Creates the watch over a statement that is sent now. None if nothing is to be watched.
     pub(crate) fn new(judged: Judged, sent_us: u64) -> Option<Box<Self>> {
-        let Judged { verdict, permit } = judged;
+        let Judged {
+            verdict, permit, ..
+        } = judged;
         let is_idle = verdict.watch.is_empty() && permit.is_none();
         (!is_idle).then(|| {
             Box::new(Self {

@@ -111,7 +111,7 @@ pub fn idle<'i>(
             | tag::EXECUTE
             | tag::FUNCTION_CALL => {
                 // A slow sender holds no server (hazard COR-42).
-                if rest.len() >= total.min(needed(lobby.client, header)) {
+                if rest.len() >= total.min(needed(lobby, header)) {
                     seen.next = Next::Lease(Batch::scan(rest));
                 }
                 return Ok(seen);
@@ -224,10 +224,12 @@ fn refuse(client: &mut Client, rest: &[u8], total: usize, to_client: &mut Vec<u8
 }
 
 /// Number of bytes of a message that must arrive before a server is asked for.
-fn needed(client: &Client, header: Header) -> usize {
+fn needed(lobby: &Lobby<'_>, header: Header) -> usize {
+    let ruling = lobby.ruling.as_ref();
     match header.tag {
         tag::PARSE if header.total_len() <= STATEMENT_MAX => header.total_len(),
-        _ if client.is_read_whole(header) => header.total_len(),
+        _ if lobby.client.is_read_whole(header) => header.total_len(),
+        _ if ruling.is_some_and(|ruling| ruling.reads_whole(header)) => header.total_len(),
         _ => STREAM_MIN,
     }
 }

@@ -314,8 +314,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             if header.tag == tag::TERMINATE {
                 return Ok((at, true));
             }
-            if rest.len() < total && (total <= STREAM_MIN || self.link.client.is_read_whole(header))
-            {
+            if rest.len() < total && (total <= STREAM_MIN || self.is_read_whole(header)) {
                 return Ok((at, false));
             }
             let message = Message {
@@ -431,15 +430,22 @@ impl<'i> Work<'_, '_, 'i, '_> {
             tag::CLOSE => return self.close(message),
             tag::FLUSH | tag::COPY_DATA => self.pass(message, None),
             tag::COPY_DONE | tag::COPY_FAIL => self.pass(message, Some(Kind::CopyEnd)),
-            tag::FUNCTION_CALL => {
-                self.note_function(message);
-                self.note_commit(None);
-                self.link.server.sent = Sent::Whole;
-                self.pass(message, Some(Kind::FunctionCall));
-            }
+            tag::FUNCTION_CALL => self.call(message),
             other => return Err(ClientFault::OutOfPlace(other)),
         }
         Ok(true)
+    }
+
+    fn call(&mut self, message: Message) {
+        self.link.server.sent = Sent::Whole;
+        if let Some(refusal) = self.judge_function() {
+            // A call and a simple query fail in the same way.
+            self.refuse_query(refusal);
+            return self.begin_rest(message, Rest::Discard);
+        }
+        self.note_function(message);
+        self.note_commit(None);
+        self.pass(message, Some(Kind::FunctionCall));
     }
 
     fn body(&self, message: Message) -> &'i [u8] {
@@ -525,6 +531,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
         self.return_to_startup();
         if let Some(refusal) = self.judge_query(message) {
             self.refuse_query(refusal);
+            self.begin_rest(message, Rest::Discard);
             return true;
         }
         let effects = self.effects_of_query(message);
@@ -547,6 +554,7 @@ impl<'i> Work<'_, '_, 'i, '_> {
             && let Some(refusal) = self.refusal_of(effects, text_or_part)
         {
             self.refuse_query(refusal);
+            self.begin_rest(message, Rest::Discard);
             return true;
         }
         let mut insertions = None;

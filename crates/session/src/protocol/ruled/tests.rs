@@ -8,9 +8,12 @@ use weir_sql::Fingerprint;
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 
+use super::{Decided, Judged};
 use crate::fixture::{IDLE, World, bind, complete, error, messages, plain, query, ready};
 use crate::mirrored::Outcome;
 use crate::watched::MirrorEvent;
+
+mod lists;
 
 /// Rule that rejects statements like this one.
 fn stop(text: &str) -> Rule {

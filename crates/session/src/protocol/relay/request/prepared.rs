@@ -47,6 +47,11 @@ impl Work<'_, '_, '_, '_> {
         }
         let maps_names = self.tracks_names();
         self.link.client.maps_names = Some(maps_names);
+        if (!maps_names || !message.is_whole() && message.header.total_len() > STATEMENT_MAX)
+            && self.refuses_unkept(message, name, definition)
+        {
+            return Ok(true);
+        }
         if !maps_names {
             self.link.client.has_untracked_effects |=
                 self.effects_of_parse(message, definition).is_some();
@@ -73,6 +78,20 @@ impl Work<'_, '_, '_, '_> {
             return Err(ClientFault::TooManyStatements);
         }
         Ok(self.parse_named(message, name, definition))
+    }
+
+    /// Decides on a Parse whose text is not kept. True if a query rule rejects it.
+    fn refuses_unkept(&mut self, message: Message, name: &[u8], definition: &[u8]) -> bool {
+        let text = definition.split(|byte| *byte == 0).next();
+        let text = text.unwrap_or_default();
+        let Some(refusal) = self.judge_parse(text, message.is_whole()) else {
+            self.note_unlisted();
+            return false;
+        };
+        self.link.server.sent = Sent::OpenBatch;
+        self.refuse_parse(name, refusal);
+        self.begin_rest(message, Rest::Discard);
+        true
     }
 
     /// Handles a Parse of a named statement. Returns false if it must wait.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use weir_rules::{Mirroring, Rejection, Stage, Wish};
 use weir_wire::backend::TransactionStatus;
+use weir_wire::frame::Header;
 use weir_wire::frontend::{self, BindHead};
 
 use super::{Message, Work};
@@ -22,21 +23,13 @@ impl Work<'_, '_, '_, '_> {
     #[inline]
     pub(super) fn judge_query(&mut self, message: Message) -> Option<Refusal> {
         let ruling = self.link.ruling.as_mut()?;
-        let judged = match self.link.client.take_judged() {
-            Some(judged) => judged,
-            None => {
-                let body = self
-                    .input
-                    .get(message.at + super::HEAD..message.at + message.have)
-                    .unwrap_or_default();
-                let text = body.strip_suffix(b"\0").unwrap_or(body);
-                let verdict = ruling.decide((text, message.is_whole()), Stage::Run);
-                Judged {
-                    verdict,
-                    permit: None,
-                }
-            }
-        };
+        let body = self
+            .input
+            .get(message.at + super::HEAD..message.at + message.have)
+            .unwrap_or_default();
+        let text = (body.strip_suffix(b"\0").unwrap_or(body), message.is_whole());
+        let before = self.link.client.take_judged();
+        let judged = ruling.judged(before, &mut |ruling, stage| ruling.decide(text, stage));
         self.admit(judged)
     }
 
@@ -44,7 +37,7 @@ impl Work<'_, '_, '_, '_> {
     #[inline]
     pub(super) fn judge_parse(&mut self, text: &[u8], is_whole: bool) -> Option<Refusal> {
         let ruling = self.link.ruling.as_mut()?;
-        if self.link.client.take_prepared() {
+        if self.link.client.take_prepared() && !ruling.rules.enforce_list() {
             return None;
         }
         let verdict = ruling.decide((text, is_whole), Stage::Prepare);
@@ -59,14 +52,34 @@ impl Work<'_, '_, '_, '_> {
         if self.link.server.status() == TransactionStatus::Failed {
             return None;
         }
-        let judged = match self.link.client.take_judged() {
-            Some(judged) => judged,
-            None => Judged {
-                verdict: ruling.decide_bound(self.link.client, head.statement),
-                permit: None,
-            },
-        };
+        let before = self.link.client.take_judged();
+        let client = &*self.link.client;
+        let judged = ruling.judged(before, &mut |ruling, stage| {
+            ruling.decide_bound(client, head.statement, stage)
+        });
         self.admit(judged)
+    }
+
+    /// Decides on a function call of the protocol. Returns the error of a list of statements.
+    #[inline]
+    pub(super) fn judge_function(&mut self) -> Option<Refusal> {
+        let ruling = self.link.ruling.as_ref()?;
+        ruling.decide_function().map(Refusal::Rule)
+    }
+
+    /// True if a message is kept until it is complete, although it is long.
+    #[inline]
+    pub(super) fn is_read_whole(&self, header: Header) -> bool {
+        let ruling = self.link.ruling.as_ref();
+        self.link.client.is_read_whole(header)
+            || ruling.is_some_and(|ruling| ruling.reads_whole(header))
+    }
+
+    /// Notes that the client prepares a statement whose text is not kept.
+    #[inline]
+    pub(super) fn note_unlisted(&mut self) {
+        let ruling = self.link.ruling.as_ref();
+        self.link.client.has_unlisted |= ruling.is_none_or(|ruling| !ruling.rules.enforce_list());
     }
 
     /// Lets a statement pass its bulkhead. Returns the error of a rejection, or of a bulkhead that is full.

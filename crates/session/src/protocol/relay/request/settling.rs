@@ -9,7 +9,7 @@ use weir_wire::frontend::{self, tag};
 
 use super::meaning::Meaning;
 use super::{Message, Work};
-use crate::client::{self, Parsed};
+use crate::client::{self, Parsed, Rest};
 use crate::expected::{Duty, Expected, Kind, Renamed, UnnamedEffect};
 use crate::relay::Link;
 use crate::server::Sent;
@@ -107,6 +107,7 @@ impl Work<'_, '_, '_, '_> {
         if let Some(refusal) = self.judge_parse(text.unwrap_or_default(), message.is_whole()) {
             self.link.server.sent = Sent::OpenBatch;
             self.refuse_parse(b"", refusal);
+            self.begin_rest(message, Rest::Discard);
             return true;
         }
         let effects = self.effects_of_parse(message, definition);
@@ -114,6 +115,7 @@ impl Work<'_, '_, '_, '_> {
             && let Some(refusal) = self.refusal_of(effects, text.unwrap_or_default())
         {
             self.refuse_parse(b"", refusal);
+            self.begin_rest(message, Rest::Discard);
             return true;
         }
         // Must happen here: nothing can be put in front of its Bind in the same batch.
@@ -143,6 +145,9 @@ impl Work<'_, '_, '_, '_> {
             && self.stands_in(statement, serial, kept)
         {
             return true;
+        }
+        if kept.is_empty() || !self.link.rules.tracks_unnamed {
+            self.note_unlisted();
         }
         let effect = self.define_unnamed(serial, kept, effects);
         let counted = self.count_unnamed(message, definition);
