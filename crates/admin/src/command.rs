@@ -45,6 +45,8 @@ pub(crate) enum Action {
     /// Change of the query rules.
     Rule,
     Show(&'static Show),
+    /// Table of which the first column may be named.
+    ShowOf(&'static Show),
     Shutdown(Shutdown),
 }
 
@@ -125,6 +127,10 @@ impl Entry {
                 Statement::Perform(order, tag)
             }
             (Action::Show(show), []) => Statement::Show(show),
+            (Action::ShowOf(show), []) => Statement::ShowOf(show, None),
+            (Action::ShowOf(show), [Token::Word(name)]) => {
+                Statement::ShowOf(show, Some(name.clone()))
+            }
             (Action::Shutdown(how), []) => Statement::Stop(*how),
             _ => return Err(Fault::Unknown),
         };
@@ -151,6 +157,7 @@ impl Entry {
             Action::Perform(Takes::Host(_)) => "DATABASE IS HOST:PORT",
             Action::Perform(Takes::OptionalDatabase(_)) => "[DATABASE]",
             Action::Perform(Takes::Setting(_)) => "KEY = VALUE",
+            Action::ShowOf(_) => "[USER]",
             _ => return self.name.to_owned(),
         };
         format!("{} {arguments}", self.name)

@@ -66,7 +66,7 @@ pub fn reference_markdown() -> String {
     );
     out.push_str(COLUMNS);
     for entry in COMMANDS {
-        if let Action::Show(show) = entry.action {
+        if let Action::Show(show) | Action::ShowOf(show) = entry.action {
             columns(&mut out, entry, show);
         }
     }

@@ -15,6 +15,7 @@ pub(crate) mod pools;
 pub(crate) mod routes;
 pub(crate) mod rules;
 pub(crate) mod sizing;
+pub(crate) mod statements;
 pub(crate) mod stats;
 pub(crate) mod tls;
 pub(crate) mod users;

@@ -35,6 +35,8 @@ pub(crate) enum Statement {
     /// An order for the engine, and the tag of its answer.
     Perform(Order, Cow<'static, str>),
     Show(&'static Show),
+    /// Rows of a table whose first column has this value, if there is one.
+    ShowOf(&'static Show, Option<String>),
     Stop(Shutdown),
 }
 
@@ -102,7 +104,7 @@ impl Statement {
             Self::Constant { column, .. } => Some(vec![text(column)].into()),
             Self::Digests(_) => Some(digests::HEADINGS.into()),
             Self::Explain(_) => Some(explain::HEADINGS.into()),
-            Self::Show(show) => Some(show.headings.into()),
+            Self::Show(show) | Self::ShowOf(show, _) => Some(show.headings.into()),
             Self::Empty | Self::Help | Self::Ignore | Self::Perform(..) | Self::Stop(_) => None,
         }
     }

@@ -95,7 +95,11 @@ impl Conversation for Talk {
                 self.answer(product, asked)
             }
             Some((Statement::Show(show), asked)) => {
-                let product = self.render(show, snapshot);
+                let product = self.render(show, snapshot, None);
+                self.answer(Ok(product), asked)
+            }
+            Some((Statement::ShowOf(show, name), asked)) => {
+                let product = self.render(show, snapshot, name.as_deref());
                 self.answer(Ok(product), asked)
             }
             // The engine always answers its last request, so this is a bug; the client still needs an answer.
@@ -166,11 +170,15 @@ impl Talk {
                 self.due = Some((statement, asked));
                 return Step::Perform(order);
             }
+            Statement::ShowOf(..) => {
+                self.due = Some((statement, asked));
+                return Step::Gather { digests: false };
+            }
             Statement::Show(show) if show.is_live => {
                 self.due = Some((statement, asked));
                 return Step::Gather { digests: false };
             }
-            Statement::Show(show) => self.render(show, &Snapshot::default()),
+            Statement::Show(show) => self.render(show, &Snapshot::default(), None),
             Statement::Stop(how) => {
                 let how = *how;
                 return Step::Stop(how, self.answer(Ok(Product::tag("SHUTDOWN")), asked));
@@ -179,14 +187,18 @@ impl Talk {
         Step::Reply(self.answer(Ok(product), asked))
     }
 
-    fn render(&self, show: &'static Show, snapshot: &Snapshot) -> Product {
+    /// Returns a table, or its rows with this value in the first column.
+    fn render(&self, show: &'static Show, snapshot: &Snapshot, name: Option<&str>) -> Product {
         let view = self.shared.view();
-        let rows = (show.rows)(&Context {
+        let mut rows = (show.rows)(&Context {
             settings: &view.settings,
             users: &view.users,
             snapshot,
             version: &self.version,
         });
+        if name.is_some() {
+            rows.retain(|row| row.first().is_some_and(|value| value.as_deref() == name));
+        }
         Product::Table(show.headings.into(), rows)
     }
 

@@ -6,7 +6,7 @@ use crate::network::Network;
 use crate::options::{Database, Global};
 use crate::raw::{Origin, Raw, error_at};
 use crate::settings::{FALLBACK, PoolSettings, Settings};
-use crate::types::{AuthType, PoolMode, PoolSize, SizingMode};
+use crate::types::{AuthType, PoolMode, PoolSize, SizingMode, StatementPolicy};
 
 mod auth;
 mod cluster;
@@ -31,6 +31,7 @@ pub(crate) fn check(raw: &mut Raw, settings: &Settings, file: &Origin) {
     note_peers(raw, settings);
     state::check(raw, settings);
     rules::check(raw, settings);
+    check_lists(raw, settings);
     // Sorted as in the file, like every other list of mistakes.
     raw.errors
         .sort_by_key(|error| (error.line.is_none(), error.line));
@@ -55,6 +56,37 @@ fn conflict_in(raw: &mut Raw, database: &str, key: &str, file: &Origin, message:
     let mut error = error_at(at, ErrorKind::Conflict, message);
     error.key = Some(key.to_owned());
     raw.fail(error);
+}
+
+/// Refuses to enforce a list that does not exist, and notes lists that are not used.
+fn check_lists(raw: &mut Raw, settings: &Settings) {
+    for (name, user) in &settings.users {
+        let enforces = user.statement_policy == Some(StatementPolicy::Enforce);
+        if !enforces || settings.statement_lists.contains_key(name) {
+            continue;
+        }
+        let Some((values, at)) = raw.users.get(name) else {
+            continue;
+        };
+        let key = "statement_policy";
+        let at = values.get(key).map_or(at, |(_, at)| at).clone();
+        let message = format!(
+            "statement_policy = enforce needs a list of statements for user {name:?}, and no file in statement_list_dir has one; \
+             begin with learn, write the list by `weir statements export`, and review it"
+        );
+        let mut error = error_at(&at, ErrorKind::Conflict, message);
+        error.key = Some(key.to_owned());
+        raw.fail(error);
+    }
+    for name in settings.statement_lists.keys() {
+        let user = settings.users.get(name);
+        let policy = user.and_then(|user| user.statement_policy);
+        if policy.unwrap_or_default() == StatementPolicy::Off {
+            raw.note(format!(
+                "statement_list_dir has a list for user {name:?}, whose statement_policy is off"
+            ));
+        }
+    }
 }
 
 fn check_listeners(raw: &mut Raw, settings: &Settings, file: &Origin) {

@@ -82,7 +82,28 @@ pub fn diff(old: &Settings, new: &Settings) -> Vec<Change> {
         e.values()
     });
     rules(&mut changes, &old.rules, &new.rules);
+    lists(&mut changes, old, new);
     changes
+}
+
+/// Compares the lists of statements by user.
+fn lists(changes: &mut Vec<Change>, old: &Settings, new: &Settings) {
+    let (old, new) = (&old.statement_lists, &new.statement_lists);
+    let users: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    for user in users {
+        let key = format!("statement_lists.{user}");
+        match (old.get(user), new.get(user)) {
+            (Some(before), Some(after)) if before != after => changes.push(Change::Changed {
+                key,
+                old: format!("{} statements", before.len()),
+                new: format!("{} statements", after.len()),
+                reloadable: true,
+            }),
+            (None, Some(_)) => changes.push(Change::Added(key)),
+            (Some(_), None) => changes.push(Change::Removed(key)),
+            _ => {}
+        }
+    }
 }
 
 /// Compares the rules by name. A rule whose place among the others has changed counts as changed.

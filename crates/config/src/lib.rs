@@ -63,6 +63,7 @@ mod schema;
 mod settings;
 mod show;
 mod state;
+mod statement_lists;
 mod tls;
 mod types;
 mod value;
@@ -93,10 +94,11 @@ pub use crate::schema::schema_json;
 pub use crate::settings::{AuthLookup, FALLBACK, PoolSettings, Settings, Sizing};
 pub use crate::show::{ConfigRow, effective_text, show_config};
 pub use crate::state::{FunctionName, StateCheck};
+pub use crate::statement_lists::statement_list_text;
 pub use crate::tls::{ClientTls, SYSTEM_ROOTS, ServerTls};
 pub use crate::types::{
     AuthType, ChannelBinding, HostAddr, ListenAddr, ListenPoint, LoadBalanceHosts, LogFormat,
     PoolMode, PoolSize, Secret, SequenceValues, SessionState, SizingGoal, SizingMode, SslMode,
-    SslNegotiation, SyslogFacility,
+    SslNegotiation, StatementPolicy, SyslogFacility,
 };
 pub use crate::value::parse_seconds;

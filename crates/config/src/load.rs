@@ -10,7 +10,7 @@ use crate::raw::{Origin, Raw};
 use crate::settings::{FALLBACK, Format, Settings};
 use crate::types::{AuthType, HostAddr};
 use crate::value::{Dialect, Value};
-use crate::{check, env, ini, native, rules_dir};
+use crate::{check, env, ini, native, rules_dir, statement_lists};
 
 /// A configuration that passed every check.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,8 +38,11 @@ impl Loaded {
         raw.notes.clear();
         let mut global = std::mem::take(&mut raw.global);
         match raw.find(crate::Scope::Global, key, "in section [pgbouncer]", &at) {
-            Some(opt) if opt.name == rules_dir::OPTION => {
-                let message = "\"rules_dir\" changes only by a reload, which reads the rules";
+            Some(opt) if [rules_dir::OPTION, statement_lists::OPTION].contains(&opt.name) => {
+                let message = format!(
+                    "\"{}\" changes only by a reload, which reads its files",
+                    opt.name
+                );
                 raw.fail_at(&at, ErrorKind::Conflict, message);
             }
             Some(opt) if !opt.reloadable => {
@@ -82,6 +85,7 @@ pub fn load(
     expand::read_passwords(&mut raw, &mut read);
     env::apply(&mut raw, &variables);
     rules_dir::read(&mut raw, files);
+    statement_lists::read(&mut raw, files);
     finish(raw, format, &path.to_string_lossy(), |_| {})
 }
 
@@ -128,6 +132,7 @@ pub fn load_directory(
     expand::read_passwords(&mut raw, &mut read);
     env::apply(&mut raw, &variables);
     rules_dir::read(&mut raw, files);
+    statement_lists::read(&mut raw, files);
     finish(raw, Format::Native, &name, |_| {})
 }
 
@@ -168,6 +173,7 @@ pub fn upstream(
     }
     env::apply(&mut raw, &env.collect());
     rules_dir::read(&mut raw, files);
+    statement_lists::read(&mut raw, files);
     // Without an explicit auth_type, clients are trusted, which is allowed on loopback only.
     let chosen = !matches!(raw.global.get("auth_type"), Some((_, Origin::Argument(_))));
     if !chosen {

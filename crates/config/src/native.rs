@@ -3,6 +3,7 @@
 //! without the excerpts, which could show a password.
 
 pub(crate) mod rules;
+mod statements;
 
 use std::io;
 use std::path::Path;
@@ -60,6 +61,25 @@ pub(crate) fn read_rules(raw: &mut Raw, path: &Path, files: &mut dyn Files) {
             variables: &Variables::default(),
         }
         .only_rules(&text, Others::Refused),
+        Err(why) => {
+            let at = Origin::File(Arc::clone(&file), 0);
+            let message = format!("cannot read {}: {why}", quoted(&file));
+            raw.fail_at(&at, ErrorKind::Read, message);
+        }
+    }
+}
+
+/// Reads a file of `statement_list_dir`, which has the statements of one user.
+pub(crate) fn read_statements(raw: &mut Raw, path: &Path, files: &mut dyn Files) {
+    let file: Arc<str> = path.to_string_lossy().into();
+    match files.read(path) {
+        Ok(text) => Reader {
+            lines: line_starts(&text),
+            file,
+            raw,
+            variables: &Variables::default(),
+        }
+        .only_statements(&text),
         Err(why) => {
             let at = Origin::File(Arc::clone(&file), 0);
             let message = format!("cannot read {}: {why}", quoted(&file));

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
+use weir_rules::StatementList;
+
 use crate::error::{ConfigError, ErrorKind};
 use crate::options::{Kind, Opt, Scope};
 use crate::point::HostPoint;
@@ -56,6 +58,8 @@ pub(crate) struct Raw {
     pub(crate) rules: Vec<QueryRule>,
     /// Place in `rules` of each name.
     pub(crate) rule_names: HashMap<Arc<str>, usize>,
+    /// Lists of statements by user.
+    pub(crate) statement_lists: BTreeMap<String, StatementList>,
     pub(crate) notes: Vec<String>,
     pub(crate) errors: Vec<ConfigError>,
     /// True if several files must not overlap: a second setting is then a mistake, not a note.

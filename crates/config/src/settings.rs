@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_rules::StatementList;
+
 use crate::cluster::{Cluster, HostTables};
 use crate::options::{Database, Global, Host, Opt, Peer, Scope, UserSettings};
 use crate::raw::{Raw, Values};
@@ -37,6 +39,8 @@ pub struct Settings {
     pub peers: BTreeMap<u32, Peer>,
     /// `[[rules]]` in the order of the file.
     pub rules: Vec<QueryRule>,
+    /// Lists of statements by user, from the files of `statement_list_dir`.
+    pub statement_lists: BTreeMap<String, Arc<StatementList>>,
     /// True only for `weir run --upstream`: clients need no password, the server sees the name that they give, and
     /// `auth_file` is ignored. The listeners are on loopback then, but code that accepts connections must still check
     /// that the client's address is loopback.
@@ -379,6 +383,9 @@ impl Settings {
             users: users.collect(),
             peers: peers.collect(),
             rules: crate::rules::finished(raw.rules.clone()),
+            statement_lists: (raw.statement_lists.iter())
+                .map(|(user, list)| (user.clone(), Arc::new(list.clone())))
+                .collect(),
             global,
             trust_loopback: false,
         }

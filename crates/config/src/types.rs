@@ -162,6 +162,21 @@ enumeration! {
 }
 
 enumeration! {
+    /// Treatment of statements that are not in a user's list.
+    StatementPolicy {
+        /// No list is asked.
+        #[default]
+        Off = "off",
+        /// They run, and are recorded.
+        Learn = "learn",
+        /// They run, and are recorded and logged.
+        Warn = "warn",
+        /// They fail, and are recorded and logged.
+        Enforce = "enforce",
+    }
+}
+
+enumeration! {
     /// Method by which clients log in.
     AuthType {
         /// No password, and the user name is ignored: the database's forced user is used.

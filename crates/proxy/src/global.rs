@@ -45,6 +45,7 @@ mod parts;
 mod purpose;
 mod shown;
 mod sizes;
+mod statement_records;
 
 pub(crate) use cluster::{
     Cluster, Clusters, FreshnessWaiter, LeaderReport, LeaderReporter, cluster_name,

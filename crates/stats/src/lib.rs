@@ -20,6 +20,7 @@ mod histogram;
 mod mirrors;
 mod routed;
 mod rows;
+mod statements;
 
 pub use counters::{Averages, Counters};
 pub use digests::{
@@ -33,3 +34,4 @@ pub use rows::{
     MemoryRow, PausedWrites, PeerRow, PoolCounts, PoolPercentiles, PoolRow, ProcessRow, ServerRow,
     ServerState, SizingRow, Snapshot, TlsRow, Totals, WorkerRow,
 };
+pub use statements::{StatementCounts, StatementRow};

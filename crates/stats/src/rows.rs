@@ -7,6 +7,7 @@ use crate::digests::DigestRows;
 use crate::histogram::{Percentiles, Times};
 use crate::mirrors::MirrorRow;
 use crate::routed::{HostCounters, RouteCounts, RouteKey, RuleCounts, RuleRow};
+use crate::statements::{StatementCounts, StatementRow};
 
 /// End of a connection: address and port.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -457,6 +458,10 @@ pub struct Snapshot {
     pub rules: Vec<RuleRow>,
     /// Mirrors, in the order of their names. The process has them once.
     pub mirrors: Vec<MirrorRow>,
+    /// Counts of the lists of statements by user. Filled in by the collector.
+    pub statement_counts: Vec<StatementCounts>,
+    /// Statements of these lists, and others that their users have sent. Filled in by the collector.
+    pub statements: Vec<StatementRow>,
     /// Digests, if they were asked for and statements are counted.
     pub digests: Option<Box<DigestRows>>,
     /// Hosts of databases that have several. Filled in by the collector.

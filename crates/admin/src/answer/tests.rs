@@ -461,6 +461,7 @@ fn show_help_lists_what_works() {
             	SHOW EXTENDED POOLS
             	SHOW HOSTS
             	SHOW LIMITS
+            	SHOW LISTED_STATEMENTS [USER]
             	SHOW LISTS
             	SHOW MEM
             	SHOW MIRRORS
@@ -476,6 +477,7 @@ fn show_help_lists_what_works() {
             	SHOW SERVERS
             	SHOW SOCKETS
             	SHOW STATE
+            	SHOW STATEMENT_LISTS
             	SHOW STATS
             	SHOW STATS_AVERAGES
             	SHOW STATS_TOTALS

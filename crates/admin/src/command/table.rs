@@ -5,7 +5,7 @@ use weir_proxy::console::{Order, Role, Shutdown};
 use super::{Action, Entry, Takes};
 use crate::show::{
     CONFIG, STATE, Show, VERSION, connections, databases, dns, faults, hosts, limits, lists,
-    memory, mirrors, peers, pins, pools, routes, rules, sizing, stats, tls, users,
+    memory, mirrors, peers, pins, pools, routes, rules, sizing, statements, stats, tls, users,
 };
 
 /// Name of the command that pauses writes. `PAUSE writes` alone pauses a database with this name.
@@ -84,6 +84,12 @@ pub(crate) static COMMANDS: &[Entry] = &[
         &limits::LIMITS,
         "Limits in force with their current use, the fullest first.",
     ),
+    entry(
+        "SHOW LISTED_STATEMENTS",
+        Role::Admin,
+        Action::ShowOf(&statements::LISTED_STATEMENTS),
+        "Statements in the lists of users with `statement_policy`, and others that they have sent: `learnt`, `warned` or `refused`. `form` is the key in the list's file; `whole` texts have their literals.",
+    ),
     show(
         "SHOW LISTS",
         &lists::LISTS,
@@ -158,6 +164,11 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "SHOW STATE",
         &STATE,
         "Whether the pooler is active, paused or suspended.",
+    ),
+    show(
+        "SHOW STATEMENT_LISTS",
+        &statements::STATEMENT_LISTS,
+        "Users with `statement_policy`: statements in the list, other statements that were recorded or found no room, and how often such statements ran or were refused. `unread` counts statements that were too long to be looked up, and calls of functions by the protocol.",
     ),
     show(
         "SHOW STATS",

@@ -2,6 +2,7 @@
 
 mod digests;
 mod hosts;
+mod statements;
 
 use std::fmt;
 
@@ -68,7 +69,11 @@ const fn counter(
 
 /// Returns all metrics, in the order of the page.
 pub(super) fn metrics() -> impl Iterator<Item = &'static Metric> {
-    METRICS.iter().chain(hosts::HOSTS).chain(digests::DIGESTS)
+    METRICS
+        .iter()
+        .chain(hosts::HOSTS)
+        .chain(digests::DIGESTS)
+        .chain(statements::STATEMENTS)
 }
 
 static METRICS: &[Metric] = &[

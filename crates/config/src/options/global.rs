@@ -238,6 +238,8 @@ section! {
         digest_metrics: u32 = ranged("0", 0, 1000);
         /// Directory of query rules, relative to the working directory: all files `*.toml` there, in the order of their names, have nothing but `[[rules]]`, which come behind those of weir.toml. Empty = none.
         rules_dir: String = text("");
+        /// Directory of the lists for `statement_policy`, relative to the working directory: each file `*.toml` there has the statements that one user may run, as `weir statements export` writes them. Empty = none.
+        statement_list_dir: String = text("");
         /// User of the connection that watches each host; empty uses the forced user of the database, else its `auth_user`.
         watch_user: String = text("").longest(127);
         /// Password of `watch_user`; without it the one in `auth_file` is used.

@@ -270,7 +270,7 @@ fn the_console_cannot_change_the_directory() {
     let refused = refused.set("rules_dir", "other").unwrap_err();
     assert_eq!(
         refused[0].to_string(),
-        "SET: \"rules_dir\" changes only by a reload, which reads the rules"
+        "SET: \"rules_dir\" changes only by a reload, which reads its files"
     );
 }
 

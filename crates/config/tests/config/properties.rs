@@ -71,13 +71,14 @@ fn spelling(opt: &'static Opt) -> BoxedStrategy<String> {
 }
 
 /// Options that a rule ties to others; `tls.rs` and `auth.rs` have their tests.
-const TIED: [&str; 6] = [
+const TIED: [&str; 7] = [
     "password_file",
     "client_tls_sslmode",
     "probe_interval",
     "probe_timeout",
     "server_tls_cert_file",
     "server_tls_key_file",
+    "statement_policy",
 ];
 
 /// Options of a database that only several hosts can have.

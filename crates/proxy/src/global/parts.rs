@@ -14,6 +14,7 @@ use weir_stats::{Halts, Snapshot};
 
 use super::bulkheads::Bulkheads;
 use super::live_rules::LiveRules;
+use super::statement_records::StatementRecords;
 use super::{GREETERS_MAX, KEYS_MAX, Quotas, random};
 use crate::mailbox::Mailbox;
 use crate::neighbour::Neighbour;
@@ -163,6 +164,8 @@ pub(crate) struct Halting {
     pub(crate) rules: Mutex<LiveRules>,
     /// Limits of query rules on statements that run at once.
     pub(crate) bulkheads: Mutex<Bulkheads>,
+    /// Statements that are not in the lists of their users.
+    pub(crate) statements: Mutex<StatementRecords>,
 }
 
 /// Other processes during an upgrade: the one that hands clients over, and the one that takes them.

@@ -12,7 +12,7 @@ use weir_wire::frontend::tag;
 
 use super::client::Leaving;
 use super::ids::ClientId;
-use super::ruling::rule_rows;
+use super::ruling::{rule_rows, show_statements};
 use super::slots::Phase;
 use super::{Missing, Worker};
 use crate::console::{Role, Step};
@@ -180,6 +180,8 @@ impl<D: Driver> Worker<D> {
         gathering.snapshot.unix = i64::try_from(self.unix(self.now)).unwrap_or(i64::MAX);
         gathering.snapshot.rules = rule_rows(&self.global, &gathering.snapshot);
         gathering.snapshot.mirrors = self.global.mirrors.rows();
+        let has_rows = matches!(gathering.purpose, Purpose::Client(_));
+        show_statements(&self.global, &mut gathering.snapshot, has_rows);
         gathering.snapshot.sizings = self.global.sizings(self.now);
         gathering.snapshot.hosts = self.global.resolver.rows(self.now);
         let snapshot = &mut gathering.snapshot;

@@ -58,6 +58,7 @@ pub(super) struct ClientRules {
 impl<D: Driver> Worker<D> {
     /// Puts the query rules in force for all groups.
     pub(super) fn settle_rules(&mut self) {
+        lock(&self.global.halting.statements).settle(&self.global.settled().settings);
         (self.has_rules, self.has_rewrites) = (false, false);
         for (_, group) in self.tables.groups.iter_mut() {
             let before = group.query_rules.as_deref();
@@ -89,14 +90,23 @@ pub(super) fn query_rules(
     hints: bool,
 ) -> Option<Box<GroupRules>> {
     let rules = global.query_rules();
-    if rules.is_empty() && !hints || group.key.purpose != Purpose::Clients {
+    if group.key.purpose != Purpose::Clients {
+        return None;
+    }
+    let settled = global.settled();
+    let allow = lock(&global.halting.statements).allow_list(&settled.settings, &group.key.user);
+    let is_guarded = hints || allow.is_some();
+    if rules.is_empty() && !is_guarded {
         return None;
     }
     let mut bulkheads = lock(&global.halting.bulkheads);
     let mut bulkhead = |rule: &Rule| bulkheads.of(rule);
     let mut found = GroupRules::new(&rules, &group.key, global.next_id(), before, &mut bulkhead);
     found.hints = hints;
-    (hints || !found.rules.is_empty()).then(|| Box::new(found))
+    if let Some(allow) = allow {
+        found.rules.set_allow_list(allow);
+    }
+    (is_guarded || !found.rules.is_empty()).then(|| Box::new(found))
 }
 
 /// True if one of the rules changes texts.
@@ -275,7 +285,8 @@ pub(super) fn ruling<'a>(
     (unix, dice): (u64, u64),
 ) -> Option<Ruling<'a>> {
     let (group, client) = (group.as_mut()?, client.as_ref()?);
-    if client.fits.is_empty() && !group.hints && !client.is_away {
+    let is_listed = group.rules.allow_list().is_some();
+    if client.fits.is_empty() && !group.hints && !client.is_away && !is_listed {
         return None;
     }
     Some(Ruling {
@@ -339,4 +350,14 @@ pub(super) fn rule_rows(global: &Global, snapshot: &Snapshot) -> Vec<RuleRow> {
         }
     });
     rows.collect()
+}
+
+/// Adds the statements that users may run, and those that they have tried besides.
+pub(super) fn show_statements(global: &Global, snapshot: &mut Snapshot, has_rows: bool) {
+    let settled = global.settled();
+    let records = lock(&global.halting.statements);
+    snapshot.statement_counts = records.counts(&settled.settings);
+    if has_rows {
+        snapshot.statements = records.rows(&settled.settings);
+    }
 }

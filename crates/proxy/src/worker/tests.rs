@@ -32,6 +32,7 @@ mod secure;
 mod silent;
 mod simulator;
 mod sizing;
+mod statement_lists;
 mod throttle;
 mod trials;
 mod unsent;

@@ -166,6 +166,7 @@ impl Ruling<'_> {
                 decided.judged = Some(Judged {
                     verdict,
                     permit: None,
+                    is_guess: true,
                 });
             }
         }

@@ -699,6 +699,7 @@ fn setup(lines: &str, users: &str) -> Setup {
     let users = UserList::parse(users.as_bytes()).unwrap();
     let mut loaded = loaded.unwrap().settings;
     loaded.rules = query_rules(lines);
+    list_statements(lines, &mut loaded);
     let transport = if lines.contains(STAND_IN) {
         Transport::stand_in(&loaded, &CONFIG)
     } else if lines.contains("_tls_") {
@@ -727,6 +728,25 @@ fn query_rules(lines: &str) -> Vec<weir_config::QueryRule> {
     let mut read = |_: &std::path::Path| Ok(text.clone());
     let loaded = weir_config::load("weir.toml".as_ref(), &mut read, std::iter::empty());
     loaded.unwrap().settings.rules
+}
+
+/// Takes the statements behind `; listed ` for the list of ann. A line `; enforced` enforces it.
+fn list_statements(lines: &str, loaded: &mut weir_config::Settings) {
+    let mut list = weir_rules::StatementList::default();
+    for text in lines
+        .lines()
+        .filter_map(|line| line.strip_prefix("; listed "))
+    {
+        let (known, entry) = weir_rules::StatementEntry::of(text.as_bytes());
+        list.insert(known, entry);
+    }
+    let enforced = weir_config::StatementPolicy::Enforce;
+    if let (Some(user), true) = (loaded.users.get_mut("ann"), lines.contains("; enforced")) {
+        user.statement_policy = Some(enforced);
+    }
+    loaded
+        .statement_lists
+        .insert("ann".to_owned(), Arc::new(list));
 }
 
 /// Parses lines that begin with `; hba ` as an auth_hba_file.
