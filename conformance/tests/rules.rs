@@ -17,6 +17,8 @@ use weir_conformance::tools;
 
 #[path = "rules/actions.rs"]
 mod actions;
+#[path = "rules/lists.rs"]
+mod lists;
 
 #[path = "rules/databases.rs"]
 mod databases;

@@ -1,6 +1,7 @@
 //! The command line as data. Its help texts are part of the interface and written to be read.
 
 mod rules;
+mod statements;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use clap_complete::Shell;
 use weir_command::exit::{self, Exit};
 
 pub(crate) use self::rules::{InputKind, Rules, RulesTest};
+pub(crate) use self::statements::{Statements, StatementsExport};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,6 +26,7 @@ Examples:
   weir convert pgbouncer.ini -o weir.toml write the same configuration as weir.toml
   weir route explain queries.sql          say where each statement would run, and why
   weir digests --format csv               export the statements that a running one has seen
+  weir statements export app              write the statements that a user may run
   weir rules test new.toml --against log  count the statements of a log that new rules would meet
   weir hba explain ann shop 10.1.2.3      say which line of auth_hba_file decides, and why
   psql -p 6432 -d weir -c 'SHOW POOLS'    look inside a running one
@@ -119,6 +122,9 @@ pub(crate) enum Command {
     /// Try query rules on statements of the past
     #[command(subcommand)]
     Rules(Rules),
+    /// Write the statements that a user may run
+    #[command(subcommand)]
+    Statements(Statements),
     /// Compare poolers by reproducible benchmarks
     Bench,
     /// Find out how many connections a database is worth

@@ -23,6 +23,7 @@ mod rules;
 mod run;
 mod secrets;
 mod signals;
+mod statements;
 mod upgrade;
 
 use std::process::ExitCode;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
             Command::Route(args::Route::Explain(args)) => route::explain(args),
             Command::Rules(args::Rules::Test(args)) => rules::test(args),
             Command::Run(args) => run::run(args),
+            Command::Statements(args::Statements::Export(args)) => statements::export(args),
             Command::Upgrade(args) => upgrade::ask(args),
             Command::Schema => {
                 exit::print(&weir_config::schema_json());

@@ -11,11 +11,12 @@ use crate::value::Value;
 
 /// User options that follow the user who logged in. The others follow the user on the server, which a database may
 /// force. As in `Settings::pool`.
-const OF_CLIENT: [&str; 5] = [
+const OF_CLIENT: [&str; 6] = [
     "client_idle_timeout",
     "idle_transaction_timeout",
     "max_user_client_connections",
     "query_timeout",
+    "statement_policy",
     "transaction_timeout",
 ];
 
@@ -57,6 +58,11 @@ pub fn pool_text(loaded: &Loaded, database: &str, user: &str) -> Option<String> 
             None if opt.name == "dbname" => {
                 let value = Value::Text(pool.dbname.clone());
                 format!("dbname = {}  # default", value.to_toml(opt.kind))
+            }
+            // Only users have it.
+            None if opt.name == "statement_policy" => {
+                let value = Value::Text(pool.statement_policy.to_string());
+                format!("{} = {}  # default", opt.name, value.to_toml(opt.kind))
             }
             None => continue,
         };
@@ -191,6 +197,8 @@ mod tests {
     fn each_option_follows_the_user_that_it_follows_in_force() {
         for opt in Scope::User.options() {
             let value = match opt.kind {
+                // Needs a list.
+                _ if opt.name == "statement_policy" => "warn",
                 crate::Kind::Enum(words) => words.last().copied().unwrap_or_default(),
                 _ => "77",
             };

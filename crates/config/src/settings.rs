@@ -15,7 +15,7 @@ use crate::state::{FunctionName, StateCheck};
 use crate::tls::ServerTls;
 use crate::types::{
     HostAddr, LoadBalanceHosts, PoolMode, PoolSize, Secret, SequenceValues, SessionState,
-    SizingGoal, SizingMode,
+    SizingGoal, SizingMode, StatementPolicy,
 };
 use crate::value::{Dialect, Value};
 
@@ -115,6 +115,8 @@ pub struct PoolSettings {
     pub keep_client: bool,
     /// True if hints in comments of statements count.
     pub comment_hints: bool,
+    /// Treatment of statements that are not in the client user's list.
+    pub statement_policy: StatementPolicy,
     /// Statement for each new server.
     pub connect_query: Option<String>,
     /// Startup values for the server: `client_encoding`, `datestyle`, `timezone`, `application_name`, as set.
@@ -280,6 +282,7 @@ impl Settings {
                 .and_then(|u| u.comment_hints)
                 .or(entry.comment_hints)
                 .unwrap_or(global.comment_hints),
+            statement_policy: client.and_then(|u| u.statement_policy).unwrap_or_default(),
             connect_query: entry
                 .connect_query
                 .clone()

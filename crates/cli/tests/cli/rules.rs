@@ -60,6 +60,32 @@ fn a_reload_reads_the_files_of_rules_dir_again() {
 }
 
 #[test]
+fn a_reload_reads_the_files_of_statement_list_dir_again() {
+    let dir = Dir::new("lists-reload");
+    let lists = dir.path("lists");
+    fs::create_dir(&lists).unwrap();
+    let file = dir.config(&format!("statement_list_dir = {}\n", lists.display()));
+    let mut running = Running::start(&file);
+    let named = lists.join("app.toml");
+    let list = "user = \"app\"\n[[statements]]\ntext = \"SELECT ?\"\n";
+    fs::write(&named, list).unwrap();
+    running.signal(Signal::HUP);
+    running.expect("reload: statement_lists.app added");
+    fs::write(&named, list.replace("text", "txt")).unwrap();
+    let (code, _, err) = with_file("check", &file);
+    assert_eq!(code, 1);
+    assert!(err.contains("app.toml:3: unknown key \"txt\""), "{err}");
+    running.signal(Signal::HUP);
+    running.expect("app.toml:3: unknown key \"txt\" in a statement");
+    running.expect("reload failed, the running configuration stays as it was");
+    fs::remove_file(&named).unwrap();
+    running.signal(Signal::HUP);
+    running.expect("reload: statement_lists.app removed");
+    running.signal(Signal::QUIT);
+    assert_eq!(running.end(), Some(0));
+}
+
+#[test]
 fn a_new_rule_that_has_ended_is_refused_and_one_that_ended_in_force_is_none() {
     let dir = Dir::new("rules-ended");
     let rules = dir.path("rules.d");

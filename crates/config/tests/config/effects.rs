@@ -130,6 +130,7 @@ crates/proxy/src/worker/tests/digests.rs
     digest_metrics_puts_statements_on_the_metrics_page: digest_metrics
 crates/cli/tests/cli/rules.rs
     a_reload_reads_the_files_of_rules_dir_again: rules_dir
+    a_reload_reads_the_files_of_statement_list_dir_again: statement_list_dir
 crates/proxy/src/worker/tests/outliving.rs
     a_request_that_is_lost_in_a_block_fails_and_its_client_goes_on: keep_client
 crates/proxy/src/worker/tests/options.rs
@@ -220,6 +221,8 @@ conformance/tests/operation/timeouts.rs
 conformance/tests/operation/limits.rs
     a_client_limit_of_one_database_or_user_leaves_others_alone: max_user_client_connections
     max_user_connections_holds_over_two_databases: max_user_connections
+crates/proxy/src/worker/tests/statement_lists.rs
+    what_a_user_has_run_is_what_it_may_run: statement_policy
 ";
 
 const PEER: &str = "\
@@ -346,6 +349,8 @@ fn unusual(opt: &Opt) -> (String, &'static str) {
     };
     let value = match opt.kind {
         _ if opt.name == "pool_size_mode" => "advise",
+        // Needs a list.
+        _ if opt.name == "statement_policy" => "warn",
         Kind::Enum(words) => words.last().copied().unwrap_or_default(),
         Kind::Bool => "1",
         Kind::StateCheck => "always",

@@ -5,7 +5,11 @@ use std::sync::Arc;
 
 use weir_config::{Settings, StatementPolicy};
 use weir_rules::{AllowList, News, Policy, Record, StatementEntry};
+use weir_sql::{Blank, without_literals};
 use weir_stats::{StatementCounts, StatementRow};
+
+/// Longest text in a log line, in bytes.
+const LOGGED_MAX: usize = 1024;
 
 /// Records by user, which outlive reloads.
 #[derive(Debug, Default)]
@@ -108,20 +112,16 @@ fn row(user: &str, state: &'static str, entry: &StatementEntry) -> StatementRow 
     }
 }
 
-/// Logs a statement that is not in its user's list.
+/// Logs a statement that is not in its user's list, without its literals.
 fn tell(news: &News<'_>) {
-    let (user, text) = (news.user, &news.entry.text);
-    match news.policy {
-        Policy::Learn => {}
-        Policy::Warn => {
-            tracing::warn!(
-                "statement is not in the list of user {user} (statement_policy = warn): {text}"
-            );
-        }
-        Policy::Enforce => {
-            tracing::warn!(
-                "statement refused, not in the list of user {user} (statement_policy = enforce): {text}"
-            );
-        }
-    }
+    let (done, policy) = match news.policy {
+        Policy::Learn => return,
+        Policy::Warn => ("runs", "warn"),
+        Policy::Enforce => ("is refused", "enforce"),
+    };
+    let text = without_literals(news.entry.text.as_bytes(), Blank::Mark, LOGGED_MAX);
+    let user = news.user;
+    tracing::warn!(
+        "statement {done} that is not in the list of user {user} (statement_policy = {policy}): {text}"
+    );
 }

@@ -406,6 +406,18 @@ fn state() -> Vec<Sample> {
             "Ask whoever has made the rule: `SHOW RULES`.",
         ),
         state(
+            Fault::Rejected(Arc::new(Rejection {
+                rule: "statement_policy".into(),
+                message: "statement is not in the list of user NAME".to_owned(),
+                code: *b"42501",
+                hint: String::new(),
+            })),
+            "The user may run [listed statements](../guide/rules.md#allow-list) only (`statement_policy = enforce`), and this is \
+             another one. So are function calls of the protocol, statements above 1 MiB, and some that were prepared before the \
+             list was enforced; the message says so. The session continues; a transaction fails as after any other error.",
+            "Review the statement, and add it to the user's file in `statement_list_dir`.",
+        ),
+        state(
             Fault::Rejected(full(&"NAME".into(), 5)),
             "As many statements run as a [query rule](../guide/rules.md) lets run at once. Outside of a transaction the client has \
              waited for `query_wait_timeout`, or `max_waiting` others wait. The session continues; a transaction fails as after \

@@ -210,7 +210,7 @@ impl Work<'_, '_, '_, '_> {
     }
 
     /// True if the transaction has failed, and nothing is in flight: nothing can be prepared.
-    fn has_failed(&self) -> bool {
+    pub(super) fn has_failed(&self) -> bool {
         let server = &self.link.server;
         server.queue.is_empty() && server.status() == TransactionStatus::Failed
     }

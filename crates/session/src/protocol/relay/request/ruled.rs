@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use weir_rules::{Mirroring, Rejection, Stage, Wish};
-use weir_wire::backend::TransactionStatus;
 use weir_wire::frame::Header;
 use weir_wire::frontend::{self, BindHead};
 
@@ -45,13 +44,14 @@ impl Work<'_, '_, '_, '_> {
     }
 
     /// Decides on the statement of a Bind, which may be older than the rules. Returns the error of a rule that rejects it, and
-    /// keeps the decision otherwise. In a failed transaction, PostgreSQL's own error comes first.
+    /// keeps the decision otherwise. In a failed transaction, PostgreSQL's own error comes first, unless a request on its way may
+    /// end the transaction.
     #[inline]
     pub(super) fn judge_bind(&mut self, head: &BindHead<'_>) -> Option<Refusal> {
-        let ruling = self.link.ruling.as_mut()?;
-        if self.link.server.status() == TransactionStatus::Failed {
+        if self.has_failed() {
             return None;
         }
+        let ruling = self.link.ruling.as_mut()?;
         let before = self.link.client.take_judged();
         let client = &*self.link.client;
         let judged = ruling.judged(before, &mut |ruling, stage| {

@@ -193,6 +193,32 @@ fn a_decision_about_another_statement_does_not_let_one_pass() {
 }
 
 #[test]
+fn behind_a_rollback_on_its_way_an_older_statement_is_refused_too() {
+    let mut world = World::new();
+    world.send(&[parse("s", OTHER), run("s")].concat());
+    let answer = messages(|out| {
+        plain(out, "1");
+        out.extend_from_slice(b"t\0\0\0\x06\0\0");
+        plain(out, "n2");
+        complete(out, "SELECT 1");
+        ready(out, IDLE);
+    });
+    world.answer(1, &answer);
+    world.send(&query("BEGIN; SELECT 1 / 0"));
+    world.answer(1, &failed("22012", TransactionStatus::Failed));
+    world.rules = enforced();
+    let sent = text(&world.send(&[query("ROLLBACK"), run("s")].concat()));
+    assert!(sent.contains("ROLLBACK"), "{sent}");
+    let answers = messages(|out| {
+        complete(out, "ROLLBACK");
+        ready(out, IDLE);
+        out.extend(failed("26000", IDLE));
+    });
+    let heard = text(&world.answer(1, &answers));
+    assert!(heard.contains("42501"), "{heard}");
+}
+
+#[test]
 fn in_a_block_the_transaction_fails_as_after_any_other_error() {
     let mut world = world();
     let in_block = TransactionStatus::InTransaction;
