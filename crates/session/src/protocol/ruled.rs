@@ -84,7 +84,7 @@ impl Ruling<'_> {
             is_guess: true,
             ..Judged::default()
         });
-        if judged.is_guess {
+        if std::mem::take(&mut judged.is_guess) {
             judged.verdict = decide(self, Stage::Run);
         } else if judged.verdict.rejection.is_none() && self.rules.enforce_list() {
             judged.verdict.rejection = decide(self, Stage::Prepare).rejection;

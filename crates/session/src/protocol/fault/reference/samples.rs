@@ -30,6 +30,7 @@ pub(super) fn samples() -> Vec<Sample> {
         servers(),
         operator(),
         state(),
+        rules(),
         protocol(),
     ];
     parts.into_iter().flatten().collect()
@@ -395,6 +396,27 @@ fn state() -> Vec<Sample> {
             "Set `weir.min_lsn` to read what another session has written.",
         ),
         state(
+            Fault::SequenceRefused,
+            "The statement reads a sequence value of its session (`sequence_values = refuse`). The session continues.",
+            "Use `INSERT ... RETURNING`, or [another value](../internals/decisions/sequence-values.md) of the option.",
+        ),
+        state(
+            Fault::StatementMode,
+            "The client began a transaction block in statement pooling.",
+            "Set `pool_mode = transaction`.",
+        ),
+        state(
+            Fault::Unsayable("…".to_owned()),
+            "A setting of the client is longer than a message, so Weir cannot send it to a server.",
+            "Use a shorter value.",
+        ),
+    ]
+}
+
+fn rules() -> Vec<Sample> {
+    let state = |fault, when, act| sample(Theme::State, fault, when, act);
+    vec![
+        state(
             Fault::Rejected(Arc::new(Rejection {
                 rule: "NAME".into(),
                 message: "statement rejected by rule NAME".to_owned(),
@@ -432,21 +454,6 @@ fn state() -> Vec<Sample> {
             "The statement ran for longer than a [query rule](../guide/rules.md) lets it run (`timeout`), and was cancelled. The \
              session continues; a transaction fails as after any other error.",
             "Make the statement faster, or change the rule.",
-        ),
-        state(
-            Fault::SequenceRefused,
-            "The statement reads a sequence value of its session (`sequence_values = refuse`). The session continues.",
-            "Use `INSERT ... RETURNING`, or [another value](../internals/decisions/sequence-values.md) of the option.",
-        ),
-        state(
-            Fault::StatementMode,
-            "The client began a transaction block in statement pooling.",
-            "Set `pool_mode = transaction`.",
-        ),
-        state(
-            Fault::Unsayable("…".to_owned()),
-            "A setting of the client is longer than a message, so Weir cannot send it to a server.",
-            "Use a shorter value.",
         ),
     ]
 }

@@ -62,7 +62,7 @@ impl Work<'_, '_, '_, '_> {
 
     /// Decides on a function call of the protocol. Returns the error of a list of statements.
     #[inline]
-    pub(super) fn judge_function(&mut self) -> Option<Refusal> {
+    pub(super) fn judge_function(&self) -> Option<Refusal> {
         let ruling = self.link.ruling.as_ref()?;
         ruling.decide_function().map(Refusal::Rule)
     }
