@@ -19,6 +19,7 @@ mod entry;
 mod record;
 
 pub use entry::{BadEntry, BadKnown, Entry, Form, Known};
+use record::Looked;
 pub use record::{Record, Recorded, Standing, StatementList, Totals};
 
 /// Number of shapes whose decisions are kept in each of two generations.
@@ -202,21 +203,20 @@ impl AllowList {
         if self.list.contains(&known) {
             return (Decision::Passes, is_of_shape);
         }
+        match self.record.find(&known) {
+            Looked::Known(fingerprint) => entry.fingerprint = fingerprint,
+            Looked::New => entry.find_fingerprint(statement),
+            // A parse takes long for some texts, and whoever has filled the record would have one for each.
+            Looked::Full => {}
+        }
         let (standing, decision) = match self.policy {
             Policy::Learn => (Standing::Learnt, Decision::Passes),
             Policy::Warn => (Standing::Warned, Decision::Warned),
-            Policy::Enforce => {
-                entry.find_fingerprint(statement);
-                (
-                    Standing::Refused,
-                    Decision::Refused(self.refusal(&known, &entry)),
-                )
-            }
+            Policy::Enforce => (
+                Standing::Refused,
+                Decision::Refused(self.refusal(&known, &entry)),
+            ),
         };
-        if self.record.has(&known, standing) {
-            return (decision, is_of_shape);
-        }
-        entry.find_fingerprint(statement);
         let is_new = self.record.add(known, &entry, standing);
         if is_new && self.policy != Policy::Learn {
             (self.tell)(&News {

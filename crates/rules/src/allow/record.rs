@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use weir_sql::Fingerprint;
+
 use super::entry::{Entry, Known};
 
 /// Maximum number of statements in the record of a user.
@@ -63,6 +65,15 @@ pub struct Record {
     unread: AtomicU64,
 }
 
+/// Result of looking for a statement in a record.
+pub(super) enum Looked {
+    /// The record has no room for it.
+    Full,
+    /// The record has it, with this fingerprint.
+    Known(Option<Fingerprint>),
+    New,
+}
+
 #[derive(Debug, Default)]
 struct State {
     statements: BTreeMap<Known, (Arc<Entry>, Standing)>,
@@ -113,11 +124,15 @@ impl Standing {
 }
 
 impl Record {
-    /// True if the record has a statement with this standing.
-    pub(super) fn has(&self, known: &Known, standing: Standing) -> bool {
+    /// Looks a statement up.
+    pub(super) fn find(&self, known: &Known) -> Looked {
         let state = self.state();
-        let found = state.statements.get(known);
-        found.is_some_and(|(_, before)| *before == standing)
+        match state.statements.get(known) {
+            Some((entry, _)) => Looked::Known(entry.fingerprint),
+            None if state.statements.len() >= STATEMENTS_MAX => Looked::Full,
+            None if state.bytes >= BYTES_MAX => Looked::Full,
+            None => Looked::New,
+        }
     }
 
     /// Records a statement. False if it had the same standing before, or there is no room.
