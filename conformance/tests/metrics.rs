@@ -124,6 +124,7 @@ fn lively(database: &str) -> Result<(Arc<Postgres>, Monitored, Raw)> {
     let config = config.set("max_db_connections", "30");
     let config = config.set("digest_metrics", "10");
     let config = config.set("default_pool_size", "auto");
+    let config = config.user("postgres = statement_policy=warn");
     let monitored = Monitored::start(config)?;
     let port = monitored.weir.port();
     let mut client = Dial::new(&pki.authority)?.login(port, "postgres", database)?;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use weir_config::{Settings, StatementPolicy};
 use weir_rules::{AllowList, News, Policy, Record, StatementEntry};
 use weir_sql::{Blank, without_literals};
-use weir_stats::{StatementCounts, StatementRow};
+use weir_stats::{Snapshot, StatementCounts, StatementRow};
+
+use super::{Global, lock};
 
 /// Longest text in a log line, in bytes.
 const LOGGED_MAX: usize = 1024;
@@ -87,6 +89,18 @@ impl StatementRecords {
         let users = settings.users.keys();
         let users = users.map(|user| (user, policy(settings, user), self.0.get(user)));
         users.filter(|(_, policy, _)| *policy != StatementPolicy::Off)
+    }
+}
+
+impl Global {
+    /// Adds the counts of users with a list of statements, and perhaps the statements.
+    pub(crate) fn show_statements(&self, snapshot: &mut Snapshot, has_rows: bool) {
+        let settled = self.settled();
+        let records = lock(&self.halting.statements);
+        snapshot.statement_counts = records.counts(&settled.settings);
+        if has_rows {
+            snapshot.statements = records.rows(&settled.settings);
+        }
     }
 }
 

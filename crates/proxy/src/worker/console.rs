@@ -12,7 +12,7 @@ use weir_wire::frontend::tag;
 
 use super::client::Leaving;
 use super::ids::ClientId;
-use super::ruling::{rule_rows, show_statements};
+use super::ruling::rule_rows;
 use super::slots::Phase;
 use super::{Missing, Worker};
 use crate::console::{Role, Step};
@@ -181,7 +181,7 @@ impl<D: Driver> Worker<D> {
         gathering.snapshot.rules = rule_rows(&self.global, &gathering.snapshot);
         gathering.snapshot.mirrors = self.global.mirrors.rows();
         let has_rows = matches!(gathering.purpose, Purpose::Client(_));
-        show_statements(&self.global, &mut gathering.snapshot, has_rows);
+        (self.global).show_statements(&mut gathering.snapshot, has_rows);
         gathering.snapshot.sizings = self.global.sizings(self.now);
         gathering.snapshot.hosts = self.global.resolver.rows(self.now);
         let snapshot = &mut gathering.snapshot;

@@ -351,13 +351,3 @@ pub(super) fn rule_rows(global: &Global, snapshot: &Snapshot) -> Vec<RuleRow> {
     });
     rows.collect()
 }
-
-/// Adds the statements that users may run, and those that they have tried besides.
-pub(super) fn show_statements(global: &Global, snapshot: &mut Snapshot, has_rows: bool) {
-    let settled = global.settled();
-    let records = lock(&global.halting.statements);
-    snapshot.statement_counts = records.counts(&settled.settings);
-    if has_rows {
-        snapshot.statements = records.rows(&settled.settings);
-    }
-}
