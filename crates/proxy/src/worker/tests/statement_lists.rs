@@ -191,3 +191,28 @@ fn a_warning_lets_the_statement_run() {
     assert_eq!(counts(&world), (0, 0, 0));
     assert!(world.ask(client, &say().query("row y")).contains("D(y)"));
 }
+
+#[test]
+fn a_long_text_is_looked_up_whole() {
+    let mut world = World::new(1, &enforced(&["row x"]));
+    let client = world.login();
+    let long = |end: &str| format!("row x /*{}*/{end}", " ".repeat(300_000));
+    for in_block in [false, true] {
+        if in_block {
+            world.ask(client, &say().query("begin"));
+        }
+        for said in all(&long("")) {
+            let heard = world.ask(client, &said);
+            assert!(heard.contains("D(x"), "{heard}");
+        }
+        let status = if in_block { "E" } else { "I" };
+        let heard = world.ask(client, &say().query(&long("; row y")));
+        assert_eq!(heard, format!("{REFUSED} Z({status})"));
+    }
+    world.ask(client, &say().query("rollback"));
+    let too_long = say().query(&" row x".repeat(300_000));
+    let refused =
+        "E(42501 a statement that is too long to be looked up is not in the list of user ann)";
+    assert_eq!(world.ask(client, &too_long), format!("{refused} Z(I)"));
+    assert_eq!(world.ask(client, &say().query("row x")), ROW);
+}
