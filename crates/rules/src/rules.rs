@@ -303,7 +303,7 @@ impl Rules {
     /// Returns the rules that a text meets now, in their order, without counting; those that rewrite it come first.
     pub fn met(&mut self, shaper: &Shaper, fits: &Fits, text: &[u8], now: Now) -> Vec<&Rule> {
         let mut met = Vec::new();
-        shaper.shapes(text, true, &mut |shape, place| {
+        shaper.shapes_and_keep(text, true, &mut |shape, place| {
             let alone = text.get(place).unwrap_or_default();
             let (rewrites, book) = (&self.rewrites, &self.book);
             let make = || Planned::new(rewrites, book, alone);

@@ -104,8 +104,13 @@ impl Shaper {
 
     fn walk<'a>(&self, text: &'a [u8], is_whole: bool) -> Walk<'a> {
         let begin = text.get(..SHAPE_MAX);
-        let mut walk = Walk::new(begin.unwrap_or(text), Reading::Standard, self.mixer);
-        walk.is_whole = is_whole && begin.is_none();
+        self.walk_all(begin.unwrap_or(text), is_whole && begin.is_none())
+    }
+
+    /// Walks through a text of any length.
+    fn walk_all<'a>(&self, text: &'a [u8], is_whole: bool) -> Walk<'a> {
+        let mut walk = Walk::new(text, Reading::Standard, self.mixer);
+        walk.is_whole = is_whole;
         walk
     }
 }

@@ -125,7 +125,11 @@ fn rt_47_a_miss_among_ten_thousand_fingerprints_asks_nothing_but_a_look_up() {
     let many = (0..COUNT).map(numbered).chain([last]);
     let mut rules = Rules::new(many, &mut |_| None);
     let shaper = Shaper::new(1);
-    let now = Now { unix: 1, dice: 1 };
+    let now = Now {
+        unix: 1,
+        dice: 1,
+        client: 1,
+    };
     let ask = |rules: &mut Rules, text: &str| {
         let text = (text.as_bytes(), true);
         let verdict = rules.decide(&shaper, &fits, text, Stage::Run, now);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_rules::{Fits, Now, Permit, Rejection, Rules, Stage, Statement as Ruled, Verdict, Wish};
-use weir_sql::Shaper;
+use weir_sql::{SHAPE_MAX, Shaper};
 use weir_wire::frame::{HEADER_LEN, Header, Side, header};
 use weir_wire::frontend::{self, tag};
 
@@ -97,9 +97,9 @@ impl Ruling<'_> {
         self.rules.allow_list()?.judge_function()
     }
 
-    /// True if a message is kept until it is complete, although it is long: a list of statements looks up whole texts.
+    /// True if a message is kept until it is complete, although it is long: rules and lists judge whole texts.
     pub(crate) fn reads_whole(&self, header: Header) -> bool {
-        self.rules.allow_list().is_some()
+        (self.rules.allow_list().is_some() || !self.fits.is_empty())
             && matches!(header.tag, tag::QUERY | tag::PARSE)
             && header.total_len() <= STATEMENT_MAX
     }
@@ -238,8 +238,14 @@ impl Ruling<'_> {
     fn decide_prepared(&mut self, statement: &Statement, stage: Stage) -> Verdict {
         self.now.dice = self.now.dice.wrapping_add(1);
         let mut verdict = Verdict::default();
-        if let Some(shape) = statement.shape_key(self.shaper) {
-            let text = statement.text();
+        let text = statement.text();
+        let mut shape = statement.shape_key(self.shaper);
+        if text.len() > SHAPE_MAX {
+            // The one that is kept depends on the beginning only.
+            shape = None;
+            (self.shaper).shapes_and_keep(text, true, &mut |key, _| shape = shape.or(Some(key)));
+        }
+        if let Some(shape) = shape {
             let statement = Ruled {
                 shape,
                 alone: text,

@@ -30,7 +30,8 @@ impl Kept {
 
 impl Shaper {
     /// Does the same as [`Shaper::shapes`], and keeps the result for whoever asks about the same text next. So rules and
-    /// digests read a text once. Texts of more than 8 KiB are not kept.
+    /// digests read a text once. Texts of more than 8 KiB are not kept, and read to their end: their shapes here are not those
+    /// that [`Shaper::shapes`] finds.
     pub fn shapes_and_keep(
         &self,
         text: &[u8],
@@ -38,7 +39,11 @@ impl Shaper {
         visit: &mut dyn FnMut(ShapeKey, Range<usize>),
     ) {
         if text.len() > SHAPE_MAX {
-            return self.shapes(text, is_whole, visit);
+            let mut walk = self.walk_all(text, is_whole);
+            while let Some((key, range)) = walk.statement() {
+                visit(key, range);
+            }
+            return;
         }
         let mut kept = self.last.take().unwrap_or_default();
         if !kept.is_of(text, is_whole) {
@@ -101,7 +106,6 @@ mod tests {
     #[test]
     fn what_is_kept_is_what_a_new_look_finds() {
         let shaper = Shaper::new(1);
-        let long = format!("SELECT {}", "a, ".repeat(4_000));
         let texts = [
             "SELECT 1; SELECT a",
             "SELECT a",
@@ -110,7 +114,6 @@ mod tests {
             ";",
             "SELECT 'a",
             "SELECT 2; SELECT a",
-            &long,
         ];
         for text in texts.into_iter().flat_map(|text| [text, text]) {
             let text = text.as_bytes();
@@ -124,6 +127,23 @@ mod tests {
                 assert_eq!(first, Shaper::new(1).first(text, is_whole));
             }
         }
+    }
+
+    #[test]
+    fn a_long_text_is_read_to_its_end() {
+        let shaper = Shaper::new(1);
+        let mut keys = Vec::new();
+        for end in ["b", "c"] {
+            let text = format!("SELECT {}{end}; SELECT 2", "a, ".repeat(4_000));
+            let mut ranges = Vec::new();
+            shaper.shapes_and_keep(text.as_bytes(), true, &mut |key, range| {
+                keys.push(key);
+                ranges.push(range);
+            });
+            assert_eq!(ranges, [0..12_008, 12_010..text.len()]);
+        }
+        assert_ne!(keys[0], keys[2]);
+        assert_eq!(keys[1], keys[3]);
     }
 
     #[test]

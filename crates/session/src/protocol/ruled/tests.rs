@@ -345,6 +345,25 @@ fn the_timeout_of_a_hint_counts_if_it_is_shorter() {
     }
 }
 
+#[test]
+fn rt_46_a_long_literal_hides_nothing() {
+    let long = "x".repeat(20_000);
+    let text = format!("SELECT a FROM report WHERE b = '{long}' AND id = 7");
+    for (number, said) in runs(&text).iter().enumerate() {
+        let mut world = World::with_rules([watch(|rule| rule.log = Some(Duration::ZERO))]);
+        world.send(said);
+        world.answer(1, &done(number == 1));
+        assert_eq!(world.server.take_log_lines().len(), 1, "{number}");
+    }
+    // Two texts with one beginning are not one.
+    let mut world = World::with_rules([watch(|rule| rule.log = Some(Duration::ZERO))]);
+    for (rest, lines) in [("", 0), (" FROM report", 1), (" FROM other", 0)] {
+        world.send(&query(&format!("SELECT '{long}'{rest}")));
+        world.answer(1, &done(false));
+        assert_eq!(world.server.take_log_lines().len(), lines, "{rest}");
+    }
+}
+
 /// A rule that mirrors the tables named report.
 fn mirror(compares_rows: bool) -> Rule {
     let to = Mirroring {
