@@ -135,7 +135,7 @@ fn the_schema_knows_every_option() {
             }
         }
         let tables = match scope {
-            Scope::Global => 3,
+            Scope::Global => 4,
             Scope::Database => 1,
             _ => 0,
         };
