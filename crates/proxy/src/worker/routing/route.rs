@@ -156,7 +156,8 @@ impl Client {
             if begins_on_kept {
                 self.repeats = None;
             }
-            let begins_late = server.net_waits && !input.is_empty();
+            // Unless an error of ours was told in the meantime.
+            let begins_late = server.net_waits && server.session.is_over_net() && !input.is_empty();
             if (fresh || begins_on_kept || begins_late) && repeats {
                 server.keep_unread(input);
             } else if !input.is_empty() {

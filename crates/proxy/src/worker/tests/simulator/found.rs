@@ -662,3 +662,38 @@ fn a_name_does_not_come_back_behind_a_deallocate_all_of_its_batch() {
         ..plan(vec![exposed(&[]), second], &ops)
     });
 }
+
+#[test]
+fn a_batch_of_which_an_error_was_told_does_not_begin_again() {
+    let ops = [
+        (What::Type, 1, 0x039b_217c_97aa_3532),
+        (What::Settle, 0, 0),
+        (What::Type, 1, 0xa3c2_e98e_fa43_2ac5),
+        (What::Settle, 0, 0),
+        (What::Fault, 4, 0x52e9_2941_df4c_9e1f),
+        (What::Type, 1, 0xec4d_c0d0_2f73_98b4),
+        (What::Settle, 0, 0),
+        (What::Fault, 0, 0x0d1c_3e0b_4a6f_d8c6),
+        (What::Order, 3, 0xbff7_5be0_51df_ff8c),
+        (What::Server, 4, 0xdc49_d464_7f80_80ea),
+        (What::Hit, 0, 0x66ce_ee89_b6dd_f5df),
+        (What::Settle, 0, 0),
+        (What::Fault, 3, 0xd911_babb_0798_dffa),
+    ];
+    let struck = Person {
+        is_struck: true,
+        ..exposed(&[])
+    };
+    replay(&Plan {
+        seed: 1_795_761_000_005_040,
+        workers: 1,
+        places: 1,
+        room: 1_048_576,
+        typists: 3,
+        options: vec![
+            "server_reset_query_always = 1",
+            "; workers know the catalogue",
+        ],
+        ..plan(vec![struck], &ops)
+    });
+}
