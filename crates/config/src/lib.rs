@@ -40,6 +40,7 @@ mod cluster;
 mod connstr;
 mod convert;
 mod diff;
+mod directory;
 mod env;
 mod error;
 mod expand;

@@ -52,34 +52,36 @@ pub(crate) fn read_file(
 
 /// Reads a file of `rules_dir`, which has nothing but query rules, and adds them behind those that are known.
 pub(crate) fn read_rules(raw: &mut Raw, path: &Path, files: &mut dyn Files) {
-    let file: Arc<str> = path.to_string_lossy().into();
-    match files.read(path) {
-        Ok(text) => Reader {
-            lines: line_starts(&text),
-            file,
-            raw,
-            variables: &Variables::default(),
-        }
-        .only_rules(&text, Others::Refused),
-        Err(why) => {
-            let at = Origin::File(Arc::clone(&file), 0);
-            let message = format!("cannot read {}: {why}", quoted(&file));
-            raw.fail_at(&at, ErrorKind::Read, message);
-        }
-    }
+    read_part(raw, path, files, |reader: Reader<'_>, text| {
+        reader.only_rules(text, Others::Refused);
+    });
 }
 
 /// Reads a file of `statement_list_dir`, which has the statements of one user.
 pub(crate) fn read_statements(raw: &mut Raw, path: &Path, files: &mut dyn Files) {
+    read_part(raw, path, files, |reader: Reader<'_>, text| {
+        reader.only_statements(text)
+    });
+}
+
+/// Reads a file beside the configuration file.
+fn read_part(
+    raw: &mut Raw,
+    path: &Path,
+    files: &mut dyn Files,
+    read: impl FnOnce(Reader<'_>, &str),
+) {
     let file: Arc<str> = path.to_string_lossy().into();
     match files.read(path) {
-        Ok(text) => Reader {
-            lines: line_starts(&text),
-            file,
-            raw,
-            variables: &Variables::default(),
+        Ok(text) => {
+            let reader = Reader {
+                lines: line_starts(&text),
+                file,
+                raw,
+                variables: &Variables::default(),
+            };
+            read(reader, &text);
         }
-        .only_statements(&text),
         Err(why) => {
             let at = Origin::File(Arc::clone(&file), 0);
             let message = format!("cannot read {}: {why}", quoted(&file));

@@ -1,57 +1,21 @@
 //! Lists of the statements that users may run: the files in `statement_list_dir`, and how they are written.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use weir_rules::{Form, StatementEntry};
 
-use crate::error::ErrorKind;
-use crate::files::{Files, native_files};
+use crate::directory;
+use crate::files::Files;
 use crate::native;
-use crate::raw::{Origin, Raw, error_at, quoted};
-use crate::value::Value;
+use crate::raw::Raw;
 
 /// Name of the option.
 pub(crate) const OPTION: &str = "statement_list_dir";
 
-/// Maximum number of files in the directory.
-const FILES_MAX: usize = 1_000;
-
 /// Reads all files of the directory, in the order of their names.
 pub(crate) fn read(raw: &mut Raw, files: &mut dyn Files) {
-    let Some((Value::Text(directory), at)) = raw.global.get(OPTION).cloned() else {
-        return;
-    };
-    if directory.is_empty() {
-        return;
-    }
-    let found = match native_files(files, Path::new(&directory)) {
-        Ok(found) => found,
-        Err(why) => {
-            let message = format!(
-                "cannot read the directory {} of {OPTION}: {why}; create it, or remove {OPTION}",
-                quoted(&directory)
-            );
-            return fail(raw, &at, ErrorKind::Read, message);
-        }
-    };
-    if found.len() > FILES_MAX {
-        let message = format!(
-            "{OPTION} {} has {} files, and at most {FILES_MAX} are read; it needs one for each user",
-            quoted(&directory),
-            found.len()
-        );
-        return fail(raw, &at, ErrorKind::Conflict, message);
-    }
-    for file in found {
-        native::read_statements(raw, &file, files);
-    }
-}
-
-fn fail(raw: &mut Raw, at: &Origin, kind: ErrorKind, message: String) {
-    let mut error = error_at(at, kind, message);
-    error.key = Some(OPTION.to_owned());
-    raw.fail(error);
+    let advice = "it needs one for each user";
+    directory::read(raw, files, (OPTION, advice), native::read_statements);
 }
 
 /// Returns a file of `statement_list_dir` with these statements of a user, sorted by their texts, so that versions of it can be

@@ -17,8 +17,8 @@ use crate::value::parse_seconds;
 
 mod action;
 
-pub(crate) use action::ACTIONS;
 use action::Given;
+pub(crate) use action::{ACTIONS, CONNECTIONS, CONNECTIONS_MAX};
 
 /// Keys of a rule, for messages.
 pub(crate) const KEYS: [&str; 19] = [

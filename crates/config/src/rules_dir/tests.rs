@@ -224,7 +224,7 @@ fn a_name_that_two_files_give_is_refused_with_both_places() {
 #[test]
 fn too_many_files_are_refused() {
     let mut tree = Tree::new(&[("weir.toml", MAIN)]);
-    for number in 0..=super::FILES_MAX {
+    for number in 0..=crate::directory::FILES_MAX {
         tree.0
             .insert(format!("rules.d/{number:04}.toml"), Some(String::new()));
     }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 use weir_sql::StatementKind;
 
-use crate::native::rules::ACTIONS;
+use crate::native::rules::{ACTIONS, CONNECTIONS, CONNECTIONS_MAX};
 use crate::rules::NAME_LEN_MAX;
 
 /// Pattern of a time above zero.
@@ -50,7 +50,20 @@ fn keys() -> Json {
         "hint": described(text(), "reject: hint of the error."),
         "to": described(
             text(),
-            "rewrite: the new text. route: \"primary\", \"replica\", or \"host:\" and the address of a host.",
+            "rewrite: the new text. route: \"primary\", \"replica\", \"host:\" and the address of a host, or \"database:\" and an \
+             entry of [databases]. mirror: \"database:\" and an entry of [databases].",
+        ),
+        "compare": described(
+            json!({ "enum": ["count", "rows"], "default": "count" }),
+            "mirror: what is compared beside the SQLSTATE, the number of rows or the rows in any order.",
+        ),
+        "writes": described(
+            json!({ "type": "boolean", "default": false }),
+            "mirror: true if statements that write are sent too.",
+        ),
+        "connections": described(
+            json!({ "type": "integer", "minimum": 1, "maximum": CONNECTIONS_MAX, "default": CONNECTIONS }),
+            "mirror: number of connections, which run one transaction each at a time.",
         ),
         "delay": described(time(), "delay: time for which the transaction waits before it asks for a server."),
         "timeout": described(time(), "Time after which the statement is cancelled."),

@@ -19,10 +19,10 @@ const WAITING_MAX: u32 = 100;
 pub(crate) const ACTIONS: &str = "delay, log, mirror, pass, reject, rewrite and route";
 
 /// Number of connections of a mirror, unless the rule has `connections`.
-const CONNECTIONS: u32 = 4;
+pub(crate) const CONNECTIONS: u32 = 4;
 
 /// Maximum number of connections of a mirror: each has a thread.
-const CONNECTIONS_MAX: u32 = 64;
+pub(crate) const CONNECTIONS_MAX: u32 = 64;
 
 /// Keys that belong to some actions only, with their places.
 #[derive(Default)]
