@@ -24,6 +24,31 @@ pub(super) fn rules() -> Json {
 }
 
 fn keys() -> Json {
+    let (Json::Object(mut keys), Json::Object(of_mirrors)) = (general(), of_mirrors()) else {
+        return Json::Null;
+    };
+    keys.extend(of_mirrors);
+    Json::Object(keys)
+}
+
+fn of_mirrors() -> Json {
+    json!({
+        "compare": described(
+            json!({ "enum": ["count", "rows"], "default": "count" }),
+            "mirror: what is compared beside the SQLSTATE, the number of rows or the rows in any order.",
+        ),
+        "writes": described(
+            json!({ "type": "boolean", "default": false }),
+            "mirror: true if statements that write are sent too.",
+        ),
+        "connections": described(
+            json!({ "type": "integer", "minimum": 1, "maximum": CONNECTIONS_MAX, "default": CONNECTIONS }),
+            "mirror: number of connections, which run one transaction each at a time.",
+        ),
+    })
+}
+
+fn general() -> Json {
     let actions = ACTIONS.replace(" and ", ", ");
     let actions: Vec<_> = actions.split(", ").collect();
     json!({
@@ -52,18 +77,6 @@ fn keys() -> Json {
             text(),
             "rewrite: the new text. route: \"primary\", \"replica\", \"host:\" and the address of a host, or \"database:\" and an \
              entry of [databases]. mirror: \"database:\" and an entry of [databases].",
-        ),
-        "compare": described(
-            json!({ "enum": ["count", "rows"], "default": "count" }),
-            "mirror: what is compared beside the SQLSTATE, the number of rows or the rows in any order.",
-        ),
-        "writes": described(
-            json!({ "type": "boolean", "default": false }),
-            "mirror: true if statements that write are sent too.",
-        ),
-        "connections": described(
-            json!({ "type": "integer", "minimum": 1, "maximum": CONNECTIONS_MAX, "default": CONNECTIONS }),
-            "mirror: number of connections, which run one transaction each at a time.",
         ),
         "delay": described(time(), "delay: time for which the transaction waits before it asks for a server."),
         "timeout": described(time(), "Time after which the statement is cancelled."),

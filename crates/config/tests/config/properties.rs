@@ -224,7 +224,7 @@ proptest! {
         }
         file.push_str(&format!(
             "[databases]\n'{name}' = host=h1,h2 port=77 user=f replicas='r1, r2:5433, [::1]:9' \
-             read_functions='zz.*' read_write_split={split} {}\n",
+             read_functions='only_reads_here.*' read_write_split={split} {}\n",
             entry(&database)
         ));
         let first = ini(&file).map_err(|e| TestCaseError::fail(format!("{e:?}\n{file}")))?;
