@@ -115,7 +115,7 @@ fn read(path: &str) -> Result<String> {
 }
 
 /// Starts a setup with a value for every metric: TLS, a pin, errors of both kinds, a notification, a pool that
-/// determines its own size.
+/// determines its own size, a rule that mirrors.
 fn lively(database: &str) -> Result<(Arc<Postgres>, Monitored, Raw)> {
     let postgres = Postgres::shared()?;
     postgres.create_database(database)?;
@@ -128,6 +128,11 @@ fn lively(database: &str) -> Result<(Arc<Postgres>, Monitored, Raw)> {
     let monitored = Monitored::start(config)?;
     let port = monitored.weir.port();
     let mut client = Dial::new(&pki.authority)?.login(port, "postgres", database)?;
+    let rule = format!(
+        "name = 'm'\nmatch.database = '{database}'\naction = 'mirror'\nto = 'database:postgres'"
+    );
+    let mut console = monitored.weir.connect("pgbouncer")?;
+    console.query(&format!("RULE ADD $$ {rule} $$"))?;
     client.query("listen news")?;
     client.query("notify news")?;
     client.query("create temporary table t (n int)")?;

@@ -265,9 +265,9 @@ fn sec_04_sockets_to_servers_are_made_in_one_place() -> Result<()> {
     found.sort();
     expect_test::expect![[r#"
         [
+            "cli/src/console.rs: let stream = TcpStream::connect_timeout(&first, PATIENCE)?;",
+            "cli/src/console.rs: let stream = UnixStream::connect(address)?;",
             "cli/src/logging/syslog.rs: socket.connect(&self.path)?;",
-            "cli/src/route/console.rs: let stream = TcpStream::connect_timeout(&first, PATIENCE)?;",
-            "cli/src/route/console.rs: let stream = UnixStream::connect(address)?;",
             "cli/src/upgrade/ask.rs: let stream = address(pid).and_then(|address| UnixStream::connect_addr(&address));",
             "proxy/src/hints/sql.rs: match TcpStream::connect_timeout(address, STEP_MAX) {",
             "proxy/src/listen.rs: match std::os::unix::net::UnixStream::connect(&path) {",

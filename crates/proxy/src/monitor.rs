@@ -270,6 +270,7 @@ fn collect(global: &Global) -> Result<Snapshot, String> {
     parts.into_iter().for_each(|part| snapshot.merge(part));
     snapshot.limits = global.limits();
     snapshot.sizings = global.sizings(global.clock.now());
+    snapshot.mirrors = global.mirrors.rows();
     global.show_statements(&mut snapshot, false);
     global.show_database_hosts(&mut snapshot, global.clock.now());
     snapshot.process = process::describe(global.clock);

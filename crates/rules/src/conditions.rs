@@ -37,7 +37,8 @@ impl Conditions {
     }
 
     /// True if each text has to be looked at.
-    pub(crate) fn asks_for_text(&self) -> bool {
+    #[must_use]
+    pub fn asks_for_text(&self) -> bool {
         self.text.is_some() || !self.comments.is_empty()
     }
 

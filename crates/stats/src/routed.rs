@@ -68,6 +68,8 @@ pub struct RuleRow {
     pub sample: u32,
     /// True if later rules may be met too.
     pub goes_on: bool,
+    /// `shape` if the rule is decided once for each shape of statements, `text` if each text is looked at.
+    pub cost: &'static str,
     /// File and line, or `console`.
     pub place: String,
     /// Counts of the rule.

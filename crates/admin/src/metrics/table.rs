@@ -2,6 +2,7 @@
 
 mod digests;
 mod hosts;
+mod rules;
 mod statements;
 
 use std::fmt;
@@ -73,6 +74,7 @@ pub(super) fn metrics() -> impl Iterator<Item = &'static Metric> {
         .iter()
         .chain(hosts::HOSTS)
         .chain(digests::DIGESTS)
+        .chain(rules::RULES)
         .chain(statements::STATEMENTS)
 }
 

@@ -19,6 +19,7 @@ pub(crate) static RULES: Show = Show {
         int8("running").ours(),
         int8("waiting").ours(),
         int8("refused").ours(),
+        text("cost").ours(),
         text("place").ours(),
     ],
     is_live: true,
@@ -47,6 +48,7 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
             rule.running.and_then(|running| long(running.into())),
             rule.waiting.and_then(|waiting| long(waiting.into())),
             rule.refused.and_then(long),
+            some(rule.cost),
             some(&rule.place),
         ]
     });
@@ -82,6 +84,7 @@ mod tests {
             running: Some(5),
             waiting: Some(2),
             refused: Some(0),
+            cost: "text",
         };
         let old = RuleRow {
             name: "old".to_owned(),
@@ -89,6 +92,7 @@ mod tests {
             state: "expired",
             expires: Some(1_767_225_600),
             sample: ALWAYS,
+            cost: "shape",
             place: "console:1".to_owned(),
             ..RuleRow::default()
         };
@@ -109,8 +113,8 @@ mod tests {
         assert_eq!(
             lines.collect::<Vec<_>>(),
             [
-                "old|pass|expired|0|0|-|2026-01-01 00:00:00 UTC|100%|stop|-|-|-|console:1",
-                "stop|reject|dry run|0|7|2027-01-15 07:59:59 UTC|-|0.5%|next|5|2|0|weir.toml:10",
+                "old|pass|expired|0|0|-|2026-01-01 00:00:00 UTC|100%|stop|-|-|-|shape|console:1",
+                "stop|reject|dry run|0|7|2027-01-15 07:59:59 UTC|-|0.5%|next|5|2|0|text|weir.toml:10",
             ]
         );
     }

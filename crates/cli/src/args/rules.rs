@@ -29,7 +29,7 @@ pub(crate) enum Rules {
 /// Arguments of `weir rules test`.
 #[derive(Debug, Args)]
 pub(crate) struct RulesTest {
-    /// Rules: a file of rules_dir, or a weir.toml, of which only [[rules]] is read
+    /// Rules: a file of rules_dir, or a weir.toml, of which only its rules are read
     pub(crate) file: PathBuf,
     /// Statements to test with; `-` reads them from the standard input
     #[arg(long, value_name = "INPUT")]

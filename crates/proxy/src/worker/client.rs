@@ -282,13 +282,17 @@ impl<D: Driver> Worker<D> {
         }
         let mut message = Vec::new();
         fault.encode(&mut message);
-        self.count_error(Blame::Pooler, Some(fault.code()));
+        if !client.is_mirror {
+            self.count_error(Blame::Pooler, Some(fault.code()));
+        }
         self.end_with(id, &message, &fault.text());
     }
 
     /// Sends a client its server's last message and ends the client.
     pub(super) fn end_client(&mut self, id: ClientId, message: &[u8], reason: &str) {
-        self.count_error(Blame::Server, code_of(message));
+        if !self.tables.is_mirror(id) {
+            self.count_error(Blame::Server, code_of(message));
+        }
         self.end_with(id, message, reason);
     }
 

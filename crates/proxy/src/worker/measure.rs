@@ -196,6 +196,14 @@ impl<D: Driver> Worker<D> {
             codes.iter().for_each(|code| lane.count_refusal(*code));
         }
         self.doubt_role(server_id, &codes);
+        // No client gets the errors of a mirror.
+        let server = self.tables.servers.get(server_id);
+        if server
+            .and_then(|server| server.lease)
+            .is_some_and(|id| self.tables.is_mirror(id))
+        {
+            return;
+        }
         let unread = (count as usize).saturating_sub(codes.len());
         let all = codes.into_iter().chain(std::iter::repeat_n(None, unread));
         for code in all {

@@ -8,6 +8,7 @@ use weir_stats::Endpoint;
 
 use super::Worker;
 use super::ids::{ClientId, ServerId};
+use super::tables::Tables;
 use crate::driver::Driver;
 use crate::global::lock;
 use crate::listen::Accepted;
@@ -38,6 +39,13 @@ impl Collected {
             self.bytes += len;
             self.requests.push(request);
         }
+    }
+}
+
+impl Tables {
+    /// True if a client is a lane of a mirror.
+    pub(super) fn is_mirror(&self, id: ClientId) -> bool {
+        self.clients.get(id).is_some_and(|client| client.is_mirror)
     }
 }
 

@@ -342,6 +342,10 @@ pub(super) fn rule_rows(global: &Global, snapshot: &Snapshot) -> Vec<RuleRow> {
             expires: rule.expires,
             sample: rule.sample,
             goes_on: rule.goes_on,
+            cost: match rule.conditions.asks_for_text() {
+                true => "text",
+                false => "shape",
+            },
             place: found.at.to_string(),
             counts: counts.copied().unwrap_or_default(),
             running: occupancy.map(|it| it.running),
