@@ -254,6 +254,7 @@ fn rt_49_a_mirror_that_stalls_delays_nobody_and_drops_at_its_bound() -> Result<(
 fn rt_49_a_mirror_that_refuses_is_counted_and_delays_nobody() -> Result<()> {
     let world = mirror_to("mirror_refuses", tools::free_port()?)?;
     run(&world)?;
+    // Hardly any wakes a thread: each lane tries once a second.
     wait_until("all statements to fail or to be dropped", NOTICED, || {
         let row = world.mirror()?;
         let gone = row["failed"].parse::<u64>()? + row["dropped"].parse::<u64>()?;

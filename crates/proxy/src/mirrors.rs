@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use weir_config::{MIRRORS_MAX, QueryRule};
+use weir_pool::Moment;
 use weir_rules::{Action, Mirroring};
 use weir_session::mirrored::Mirrored;
 use weir_session::settings::Settings;
@@ -142,6 +143,8 @@ pub(crate) struct Mirror {
 struct Lane {
     /// None before the first transaction, and behind the end.
     queue: Mutex<Option<Sender<Transaction>>>,
+    /// Time before which no connection is tried, in microseconds; what comes earlier is dropped without waking the thread.
+    quiet_until: AtomicU64,
     socket: Mutex<Option<UnixStream>>,
 }
 
@@ -149,6 +152,7 @@ impl Mirror {
     fn new(name: &Arc<str>, plan: &Arc<Mirroring>, counts: Arc<Counts>) -> Self {
         let lane = |_| Lane {
             queue: Mutex::default(),
+            quiet_until: AtomicU64::new(0),
             socket: Mutex::default(),
         };
         Self {
@@ -167,13 +171,19 @@ impl Mirror {
     }
 
     /// Takes a transaction, or drops it if there is no room.
-    pub(crate) fn offer(self: &Arc<Self>, global: &Arc<Global>, transaction: Transaction) {
+    pub(crate) fn offer(
+        self: &Arc<Self>,
+        (global, now): (&Arc<Global>, Moment),
+        transaction: Transaction,
+    ) {
         let bytes = transaction.bytes();
         let lanes = self.lanes.len().max(1) as u64;
         let number = usize::try_from(transaction.client % lanes).unwrap_or(0);
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let is_awake = |lane: &&Lane| now.0 >= lane.quiet_until.load(Ordering::Relaxed);
+        let lane = self.lanes.get(number).filter(is_awake);
         let is_taken = before.saturating_add(bytes) <= BYTES_MAX
-            && self.lanes.get(number).is_some_and(|lane| {
+            && lane.is_some_and(|lane| {
                 let mut queue = lock(&lane.queue);
                 if self.has_ended.load(Ordering::Relaxed) {
                     return false;

@@ -208,7 +208,9 @@ impl<'m> Runner<'m> {
         self.quiet_until = None;
         let connected = self.open(transaction);
         if connected.is_err() {
-            self.quiet_until = Some(self.clock.now().plus(RETRY));
+            let until = self.clock.now().plus(RETRY);
+            self.lane.quiet_until.store(until.0, Ordering::Relaxed);
+            self.quiet_until = Some(until);
         }
         connected
     }

@@ -112,7 +112,7 @@ impl<D: Driver> Worker<D> {
                 requests: of_rule,
                 undone,
             };
-            mirror.offer(&self.global, transaction);
+            mirror.offer((&self.global, self.now), transaction);
         }
     }
 
