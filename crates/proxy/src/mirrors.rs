@@ -11,8 +11,9 @@
 //! their order.
 
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use weir_config::{MIRRORS_MAX, QueryRule};
@@ -39,6 +40,10 @@ const WAITING_MAX: usize = 256;
 
 /// Maximum bytes of the transactions that wait for one mirror.
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Shortest and longest pause when the other database does not answer.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Transaction of a client, for a mirror.
 pub(crate) struct Transaction {
@@ -133,6 +138,10 @@ pub(crate) struct Mirror {
     plan: Arc<Mirroring>,
     lanes: Box<[Lane]>,
     has_ended: AtomicBool,
+    /// Time before which no connection is tried, in microseconds; what comes earlier is dropped without waking a thread.
+    quiet_until: AtomicU64,
+    /// Number of transactions in a row that were not answered.
+    failures: AtomicU32,
     /// Bytes of the transactions that wait.
     bytes: AtomicU64,
     /// Outlives a change of the rule.
@@ -143,8 +152,6 @@ pub(crate) struct Mirror {
 struct Lane {
     /// None before the first transaction, and behind the end.
     queue: Mutex<Option<Sender<Transaction>>>,
-    /// Time before which no connection is tried, in microseconds; what comes earlier is dropped without waking the thread.
-    quiet_until: AtomicU64,
     socket: Mutex<Option<UnixStream>>,
 }
 
@@ -152,7 +159,6 @@ impl Mirror {
     fn new(name: &Arc<str>, plan: &Arc<Mirroring>, counts: Arc<Counts>) -> Self {
         let lane = |_| Lane {
             queue: Mutex::default(),
-            quiet_until: AtomicU64::new(0),
             socket: Mutex::default(),
         };
         Self {
@@ -160,6 +166,8 @@ impl Mirror {
             plan: Arc::clone(plan),
             lanes: (0..plan.connections).map(lane).collect(),
             has_ended: AtomicBool::new(false),
+            quiet_until: AtomicU64::new(0),
+            failures: AtomicU32::new(0),
             bytes: AtomicU64::new(0),
             counts,
         }
@@ -180,8 +188,7 @@ impl Mirror {
         let lanes = self.lanes.len().max(1) as u64;
         let number = usize::try_from(transaction.client % lanes).unwrap_or(0);
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let is_awake = |lane: &&Lane| now.0 >= lane.quiet_until.load(Ordering::Relaxed);
-        let lane = self.lanes.get(number).filter(is_awake);
+        let lane = self.lanes.get(number).filter(|_| !self.is_quiet(now));
         let is_taken = before.saturating_add(bytes) <= BYTES_MAX
             && lane.is_some_and(|lane| {
                 let mut queue = lock(&lane.queue);
@@ -201,6 +208,23 @@ impl Mirror {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.counts.drop_one();
         }
+    }
+
+    /// True if no connection is tried now, because there was no answer a short time ago.
+    fn is_quiet(&self, now: Moment) -> bool {
+        now.0 < self.quiet_until.load(Ordering::Relaxed)
+    }
+
+    /// Notes if the other database has answered at this time: each failure in a row doubles the pause.
+    fn answered(&self, now: Moment, has_answered: bool) {
+        if has_answered {
+            self.failures.store(0, Ordering::Relaxed);
+            return;
+        }
+        let before = self.failures.fetch_add(1, Ordering::Relaxed);
+        let pause = PAUSE_MIN.saturating_mul(1 << before.min(10)).min(PAUSE_MAX);
+        self.quiet_until
+            .fetch_max(now.plus(pause).0, Ordering::Relaxed);
     }
 
     /// Starts the thread of a lane.
@@ -256,5 +280,33 @@ impl Mirror {
             waiting_bytes: self.bytes.load(Ordering::Relaxed),
             ..self.counts.row()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_become_longer_until_there_is_an_answer() {
+        let plan = Mirroring {
+            database: "next".into(),
+            compares_rows: false,
+            writes: false,
+            connections: 2,
+        };
+        let mirror = Mirror::new(&"m".into(), &Arc::new(plan), Arc::default());
+        let at = |seconds: u64| Moment(seconds * 1_000_000);
+        assert!(!mirror.is_quiet(at(0)));
+        let mut now = 0;
+        for pause in [1, 2, 4, 8, 16, 30, 30] {
+            mirror.answered(at(now), false);
+            assert!(mirror.is_quiet(at(now + pause - 1)), "{pause}");
+            assert!(!mirror.is_quiet(at(now + pause)), "{pause}");
+            now += pause;
+        }
+        mirror.answered(at(now), true);
+        mirror.answered(at(now), false);
+        assert!(!mirror.is_quiet(at(now + 1)));
     }
 }

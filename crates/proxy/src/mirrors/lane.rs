@@ -8,7 +8,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use weir_pool::Moment;
 use weir_session::mirrored::{Mirrored, Request};
 use weir_session::settings::Settings;
 use weir_session::watched::Undone;
@@ -31,9 +30,6 @@ const IDLE: Duration = Duration::from_secs(30);
 /// Longest wait for a part of an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// Pause behind an attempt to connect that has failed. Transactions of that time fail at once.
-const RETRY: Duration = Duration::from_secs(1);
-
 /// Maximum number of statements that a connection keeps prepared.
 const NAMES_MAX: usize = 500;
 
@@ -45,8 +41,6 @@ pub(super) struct Runner<'m> {
     clock: Clock,
     judgements: Option<Judgements>,
     link: Option<Link>,
-    /// Time before which no connection is tried.
-    quiet_until: Option<Moment>,
 }
 
 /// Connection of a lane.
@@ -75,7 +69,6 @@ impl<'m> Runner<'m> {
             clock,
             judgements: None,
             link: None,
-            quiet_until: None,
         }
     }
 
@@ -122,12 +115,16 @@ impl<'m> Runner<'m> {
             return;
         }
         let is_old = self.link.is_some();
+        if !is_old && self.mirror.is_quiet(self.clock.now()) {
+            return self.counts().fail(statements, "no connection");
+        }
         let mut done = self.attempt(transaction, &runs);
         if is_old && !self.mirror.plan.writes && matches!(done, Err((0, _))) {
             // The connection may have ended since it was last used.
             self.close();
             done = self.attempt(transaction, &runs);
         }
+        self.mirror.answered(self.clock.now(), done.is_ok());
         if let Err((done, error)) = done {
             self.close();
             if !self.mirror.has_ended.load(Ordering::Relaxed) {
@@ -199,20 +196,7 @@ impl<'m> Runner<'m> {
             return Ok(());
         }
         self.close();
-        if self
-            .quiet_until
-            .is_some_and(|until| self.clock.now() < until)
-        {
-            return Err(io::Error::new(io::ErrorKind::NotConnected, "no connection"));
-        }
-        self.quiet_until = None;
-        let connected = self.open(transaction);
-        if connected.is_err() {
-            let until = self.clock.now().plus(RETRY);
-            self.lane.quiet_until.store(until.0, Ordering::Relaxed);
-            self.quiet_until = Some(until);
-        }
-        connected
+        self.open(transaction)
     }
 
     fn open(&mut self, transaction: &Transaction) -> io::Result<()> {
