@@ -87,10 +87,13 @@ impl<D: Driver> Worker<D> {
     /// True if a client that only keeps its server goes to another database with its next request.
     #[inline]
     pub(super) fn lets_go_away(&mut self, id: ClientId, server_id: ServerId, input: &[u8]) -> bool {
+        if !self.has_rules {
+            return false;
+        }
         let server = self.tables.servers.must_get(server_id);
         let is_kept =
             server.is_some_and(|server| server.kept != Kept::No && server.lease == Some(id));
-        if !self.has_rules || !is_kept {
+        if !is_kept {
             return false;
         }
         let unix = i64::try_from(self.unix(self.now)).unwrap_or(i64::MAX);

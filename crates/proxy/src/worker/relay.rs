@@ -53,7 +53,9 @@ impl<D: Driver> Worker<D> {
         {
             return 0;
         }
-        self.come_home(id);
+        if client.away.is_some() {
+            self.come_home(id);
+        }
         let mut at = 0;
         loop {
             let rest = input.get(at..).unwrap_or_default();

@@ -38,13 +38,15 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.tables.servers.must_get_mut(server_id) else {
             return;
         };
-        let client = server.lease.take();
-        if let Some(client) = client.and_then(|id| self.tables.clients.must_get_mut(id)) {
+        let id = server.lease.take();
+        let mut returns = None;
+        if let Some(client) = id.and_then(|id| self.tables.clients.must_get_mut(id)) {
             client.lease = None;
             server.is_used |= client.session.pin().is_some();
+            returns = id.filter(|_| client.away.is_some());
         }
-        if let Some(client) = client {
-            self.come_home(client);
+        if let Some(id) = returns {
+            self.come_home(id);
         }
         self.put_back(server_id);
     }
