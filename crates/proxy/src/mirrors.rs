@@ -30,10 +30,12 @@ use crate::socket::Stream;
 
 mod answer;
 mod counts;
+mod door;
 mod judged;
 mod lane;
 
 use counts::Counts;
+use door::Door;
 
 /// Maximum number of transactions that wait for one lane.
 const WAITING_MAX: usize = 256;
@@ -138,6 +140,7 @@ pub(crate) struct Mirror {
     plan: Arc<Mirroring>,
     lanes: Box<[Lane]>,
     has_ended: AtomicBool,
+    door: Door,
     /// Time before which no connection is tried, in microseconds; what comes earlier is dropped without waking a thread.
     quiet_until: AtomicU64,
     /// Number of transactions in a row that were not answered.
@@ -151,8 +154,25 @@ pub(crate) struct Mirror {
 /// A thread's queue, and what ends its wait for an answer.
 struct Lane {
     /// None before the first transaction, and behind the end.
-    queue: Mutex<Option<Sender<Transaction>>>,
+    queue: Mutex<Option<Queue>>,
     socket: Mutex<Option<UnixStream>>,
+}
+
+/// Transactions that wait for a lane.
+struct Queue {
+    sender: Sender<Transaction>,
+    /// Other end, until a thread has it.
+    receiver: Option<Receiver<Transaction>>,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        let (sender, receiver) = crossbeam_channel::bounded(WAITING_MAX);
+        Self {
+            sender,
+            receiver: Some(receiver),
+        }
+    }
 }
 
 impl Mirror {
@@ -166,6 +186,7 @@ impl Mirror {
             plan: Arc::clone(plan),
             lanes: (0..plan.connections).map(lane).collect(),
             has_ended: AtomicBool::new(false),
+            door: Door::default(),
             quiet_until: AtomicU64::new(0),
             failures: AtomicU32::new(0),
             bytes: AtomicU64::new(0),
@@ -195,14 +216,16 @@ impl Mirror {
                 if self.has_ended.load(Ordering::Relaxed) {
                     return false;
                 }
-                if queue.is_none() {
-                    *queue = self.start(global, number);
+                let sent = queue.get_or_insert_default().sender.try_send(transaction);
+                let is_full = matches!(sent, Err(TrySendError::Full(_)));
+                // Few of them can wait long for the answer of another lane.
+                if is_full || self.door.calls() {
+                    self.begin((&Arc::downgrade(global), global.clock), number, &mut queue);
                 }
-                let sent = queue.as_ref().map(|queue| queue.try_send(transaction));
-                if matches!(sent, Some(Err(TrySendError::Disconnected(_)))) {
+                if matches!(sent, Err(TrySendError::Disconnected(_))) {
                     *queue = None;
                 }
-                matches!(sent, Some(Ok(())))
+                sent.is_ok()
             });
         if !is_taken {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -211,41 +234,77 @@ impl Mirror {
     }
 
     /// True if no connection is tried now, because there was no answer a short time ago.
-    fn is_quiet(&self, now: Moment) -> bool {
+    pub(crate) fn is_quiet(&self, now: Moment) -> bool {
         now.0 < self.quiet_until.load(Ordering::Relaxed)
     }
 
-    /// Notes if the other database has answered at this time: each failure in a row doubles the pause.
-    fn answered(&self, now: Moment, has_answered: bool) {
+    /// Notes if the other database has answered at this time: each failure in a row doubles the pause. The first answer is the
+    /// sign for the other lanes; behind a failure, what waits for them is dropped.
+    fn answered(
+        self: &Arc<Self>,
+        (global, clock): (&Weak<Global>, Clock),
+        now: Moment,
+        has_answered: bool,
+    ) {
         if has_answered {
             self.failures.store(0, Ordering::Relaxed);
+        } else {
+            let before = self.failures.fetch_add(1, Ordering::Relaxed);
+            let pause = PAUSE_MIN.saturating_mul(1 << before.min(10)).min(PAUSE_MAX);
+            self.quiet_until
+                .fetch_max(now.plus(pause).0, Ordering::Relaxed);
+        }
+        if !self.door.answered(has_answered) {
             return;
         }
-        let before = self.failures.fetch_add(1, Ordering::Relaxed);
-        let pause = PAUSE_MIN.saturating_mul(1 << before.min(10)).min(PAUSE_MAX);
-        self.quiet_until
-            .fetch_max(now.plus(pause).0, Ordering::Relaxed);
-    }
-
-    /// Starts the thread of a lane.
-    fn start(self: &Arc<Self>, global: &Arc<Global>, number: usize) -> Option<Sender<Transaction>> {
-        let (sender, receiver) = crossbeam_channel::bounded(WAITING_MAX);
-        let clock = global.clock;
-        let (mirror, global) = (Arc::clone(self), Arc::downgrade(global));
-        let thread = std::thread::Builder::new().name("weir-mirror".to_owned());
-        let started = thread.spawn(move || mirror.run(number, (&global, clock), &receiver));
-        match started {
-            Ok(_) => Some(sender),
-            Err(error) => {
-                self.counts
-                    .fail(1, &format!("cannot start a thread: {error}"));
-                None
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let mut queue = lock(&lane.queue);
+            if has_answered {
+                self.begin((global, clock), number, &mut queue);
+            } else if let Some(queue) = queue.as_ref() {
+                self.empty(queue.receiver.as_ref());
             }
         }
     }
 
+    /// Drops the transactions that wait for a lane without a thread.
+    fn empty(&self, waiting: Option<&Receiver<Transaction>>) {
+        for transaction in waiting.iter().flat_map(|waiting| waiting.try_iter()) {
+            self.forget(&transaction);
+            self.counts.drop_one();
+        }
+    }
+
+    /// Counts the bytes of a transaction that does not wait any more.
+    fn forget(&self, transaction: &Transaction) {
+        self.bytes.fetch_sub(transaction.bytes(), Ordering::Relaxed);
+    }
+
+    /// Starts the thread of a lane, unless it is there.
+    fn begin(
+        self: &Arc<Self>,
+        (global, clock): (&Weak<Global>, Clock),
+        number: usize,
+        queue: &mut Option<Queue>,
+    ) {
+        let Some(receiver) = queue.as_mut().and_then(|queue| queue.receiver.take()) else {
+            return;
+        };
+        let waiting = receiver.clone();
+        let (mirror, global) = (Arc::clone(self), Weak::clone(global));
+        let thread = std::thread::Builder::new().name("weir-mirror".to_owned());
+        let started = thread.spawn(move || mirror.run(number, (&global, clock), &receiver));
+        if let Err(error) = started {
+            *queue = None;
+            self.empty(Some(&waiting));
+            self.door.answered(false);
+            self.counts
+                .fail(1, &format!("cannot start a thread: {error}"));
+        }
+    }
+
     fn run(
-        &self,
+        self: &Arc<Self>,
         number: usize,
         (global, clock): (&Weak<Global>, Clock),
         queue: &Receiver<Transaction>,
@@ -259,8 +318,10 @@ impl Mirror {
     /// Ends the threads. What waits is dropped.
     fn stop(&self) {
         self.has_ended.store(true, Ordering::Relaxed);
+        self.door.end();
         for lane in &self.lanes {
-            *lock(&lane.queue) = None;
+            let queue = lock(&lane.queue).take();
+            self.empty(queue.as_ref().and_then(|queue| queue.receiver.as_ref()));
             if let Some(socket) = lock(&lane.socket).take() {
                 // The thread may wait for an answer.
                 let _ = socket.shutdown(std::net::Shutdown::Both);
@@ -270,7 +331,7 @@ impl Mirror {
 
     fn row(&self) -> MirrorRow {
         let queues = self.lanes.iter().map(|lane| lock(&lane.queue));
-        let waiting = queues.map(|queue| queue.as_ref().map_or(0, Sender::len));
+        let waiting = queues.map(|queue| queue.as_ref().map_or(0, |queue| queue.sender.len()));
         let waiting: usize = waiting.sum();
         MirrorRow {
             rule: self.name.to_string(),
@@ -295,18 +356,20 @@ mod tests {
             writes: false,
             connections: 2,
         };
-        let mirror = Mirror::new(&"m".into(), &Arc::new(plan), Arc::default());
+        let mirror = Arc::new(Mirror::new(&"m".into(), &Arc::new(plan), Arc::default()));
         let at = |seconds: u64| Moment(seconds * 1_000_000);
+        let place = (&Weak::new(), Clock::new());
+        let answered = |now, has_answered| mirror.answered(place, at(now), has_answered);
         assert!(!mirror.is_quiet(at(0)));
         let mut now = 0;
         for pause in [1, 2, 4, 8, 16, 30, 30] {
-            mirror.answered(at(now), false);
+            answered(now, false);
             assert!(mirror.is_quiet(at(now + pause - 1)), "{pause}");
             assert!(!mirror.is_quiet(at(now + pause)), "{pause}");
             now += pause;
         }
-        mirror.answered(at(now), true);
-        mirror.answered(at(now), false);
+        answered(now, true);
+        answered(now, false);
         assert!(!mirror.is_quiet(at(now + 1)));
     }
 }

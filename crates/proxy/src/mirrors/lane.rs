@@ -35,7 +35,7 @@ const NAMES_MAX: usize = 500;
 
 /// Reads and comparisons of a lane.
 pub(super) struct Runner<'m> {
-    mirror: &'m Mirror,
+    mirror: &'m Arc<Mirror>,
     lane: &'m Lane,
     global: &'m Weak<Global>,
     clock: Clock,
@@ -57,7 +57,7 @@ struct Link {
 
 impl<'m> Runner<'m> {
     pub(super) fn new(
-        mirror: &'m Mirror,
+        mirror: &'m Arc<Mirror>,
         lane: &'m Lane,
         global: &'m Weak<Global>,
         clock: Clock,
@@ -81,9 +81,7 @@ impl<'m> Runner<'m> {
             };
             match next {
                 Ok(transaction) => {
-                    self.mirror
-                        .bytes
-                        .fetch_sub(transaction.bytes(), Ordering::Relaxed);
+                    self.mirror.forget(&transaction);
                     if self.mirror.has_ended.load(Ordering::Relaxed) {
                         self.counts().drop_one();
                     } else {
@@ -107,6 +105,15 @@ impl<'m> Runner<'m> {
 
     /// Runs what the mirror may run of a transaction.
     fn transaction(&mut self, transaction: &Transaction) {
+        let mirror = self.mirror;
+        let is_old = self.link.is_some();
+        let pass = match is_old {
+            true => None,
+            false => mirror.door.enter(|| mirror.is_quiet(self.clock.now())),
+        };
+        if !is_old && pass.is_none() {
+            return self.counts().drop_one();
+        }
         let Some(runs) = self.judged(transaction) else {
             return;
         };
@@ -114,17 +121,15 @@ impl<'m> Runner<'m> {
         if statements == 0 {
             return;
         }
-        let is_old = self.link.is_some();
-        if !is_old && self.mirror.is_quiet(self.clock.now()) {
-            return self.counts().fail(statements, "no connection");
-        }
         let mut done = self.attempt(transaction, &runs);
         if is_old && !self.mirror.plan.writes && matches!(done, Err((0, _))) {
             // The connection may have ended since it was last used.
             self.close();
             done = self.attempt(transaction, &runs);
         }
-        self.mirror.answered(self.clock.now(), done.is_ok());
+        let place = (self.global, self.clock);
+        self.mirror.answered(place, self.clock.now(), done.is_ok());
+        drop(pass);
         if let Err((done, error)) = done {
             self.close();
             if !self.mirror.has_ended.load(Ordering::Relaxed) {

@@ -101,7 +101,7 @@ impl<D: Driver> Worker<D> {
             let Some(mirror) = self.mirrors.iter().find(|mirror| mirror.name == rule) else {
                 continue;
             };
-            if collected.is_too_long {
+            if collected.is_too_long || mirror.is_quiet(self.now) {
                 mirror.drop_one();
                 continue;
             }
