@@ -12,14 +12,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Knowledge of the other database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum State {
-    /// It has not answered, or not the last time.
+    /// There was no answer, or none the last time.
     #[default]
     Closed,
     /// A lane begins, which will try it.
     Called,
     /// A lane tries it: so many attempts before.
     Tried(u64),
-    /// It has answered.
+    /// The last attempt was answered.
     Open,
     /// The mirror has ended.
     Ended,
