@@ -13,3 +13,5 @@ mod monitoring;
 mod support;
 #[path = "console/transcript.rs"]
 mod transcript;
+#[path = "console/waits.rs"]
+mod waits;

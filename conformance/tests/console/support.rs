@@ -86,6 +86,16 @@ impl Stage {
         .with_context(|| format!("last seen {last:?}"))
     }
 
+    /// Cancels what the backends of the database run now, and returns their number.
+    pub(crate) fn cancel_backends(&mut self) -> Result<String> {
+        let sql = format!(
+            "select count(*) filter (where pg_cancel_backend(pid)) from pg_stat_activity \
+             where datname = '{}' and state = 'active'",
+            self.database
+        );
+        self.direct.query_one(&sql)
+    }
+
     /// Waits until the database has this number of backends.
     pub(crate) fn wait_backends(&mut self, wanted: &str) -> Result<()> {
         let sql = format!(

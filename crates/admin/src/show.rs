@@ -19,6 +19,7 @@ pub(crate) mod statements;
 pub(crate) mod stats;
 pub(crate) mod tls;
 pub(crate) mod users;
+pub(crate) mod waits;
 
 use std::collections::BTreeSet;
 

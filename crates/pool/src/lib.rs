@@ -110,6 +110,7 @@ pub use shard::IDLE_SPREAD;
 pub use shard::LIFETIME_SPREAD;
 pub use shard::LOCAL_FAILURE_PAUSE;
 pub use shard::MIN_SIZE_RETRY;
+pub use shard::Obstacle;
 pub use shard::SURPLUS_IDLE;
 pub use shard::SURPLUS_SPACING;
 pub use shard::Shard;

@@ -30,6 +30,7 @@ mod closing;
 mod count;
 mod grow;
 mod keep;
+mod obstacle;
 mod seats;
 mod serve;
 mod upkeep;
@@ -40,6 +41,7 @@ mod tests;
 
 pub use count::Counts;
 pub use count::Violation;
+pub use obstacle::Obstacle;
 pub use seats::Usage;
 
 /// Interval at which a shard that the database or user limit refuses asks for an eviction again.

@@ -373,7 +373,8 @@ impl Shared {
         Err(refusal)
     }
 
-    fn peek(&self, extra: usize) -> Result<(), Refusal> {
+    /// As `look`, and sets no mark.
+    pub(crate) fn peek(&self, extra: usize) -> Result<(), Refusal> {
         if !self.places.has_room(extra) {
             Err(Refusal::Pool)
         } else if !self.database.has_room(0) {

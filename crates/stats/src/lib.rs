@@ -14,6 +14,7 @@
 //! assert_eq!(one.databases["app"].totals.queries, 7);
 //! ```
 
+mod activity;
 mod counters;
 mod digests;
 mod histogram;
@@ -22,6 +23,7 @@ mod routed;
 mod rows;
 mod statements;
 
+pub use activity::{Activity, WaitReason};
 pub use counters::{Averages, Counters};
 pub use digests::{
     Digest, DigestFigures, DigestKey, DigestName, DigestRow, DigestRows, Digests, Ended,

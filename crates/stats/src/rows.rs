@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::activity::Activity;
 use crate::counters::Counters;
 use crate::digests::DigestRows;
 use crate::histogram::{Percentiles, Times};
@@ -75,6 +76,10 @@ pub struct ClientRow {
     pub request_time: u64,
     /// Duration of the current wait, in microseconds.
     pub wait_us: u64,
+    /// Activity of a client that has logged in; none for the console's, and for cancel requests.
+    pub activity: Option<Activity>,
+    /// Duration of that activity, in microseconds.
+    pub activity_us: u64,
     /// Id of the client's server.
     pub link: Option<u64>,
     /// The process id of a client on a unix socket, else 0.

@@ -6,9 +6,9 @@ use expect_test::{Expect, expect};
 use weir_config::Settings;
 use weir_proxy::console::{Order, Refusal, RouteAnswer, RouteQuestion, Shutdown, Step};
 use weir_stats::{
-    Blame, Buffers, ClientRow, ClientState, Counters, Endpoint, Halts, HostRow, LimitRow,
+    Activity, Blame, Buffers, ClientRow, ClientState, Counters, Endpoint, Halts, HostRow, LimitRow,
     MemoryRow, PeerRow, PoolCounts, PoolRow, ServerRow, ServerState, SizingRow, Snapshot, Times,
-    TlsRow, Totals,
+    TlsRow, Totals, WaitReason,
 };
 use weir_wire::encode;
 use weir_wire::frame::{Side, frame};
@@ -79,6 +79,8 @@ fn client(id: u64, user: &str, database: &str, state: ClientState) -> ClientRow 
         prepared_statements: 2,
         pin: String::new(),
         pin_age_seconds: 0,
+        activity: None,
+        activity_us: 0,
         buffers: Buffers::default(),
         worker: 1,
     }
@@ -221,9 +223,12 @@ fn sizing() -> SizingRow {
 fn snapshot() -> Snapshot {
     let mut waiting = client(12, "alice", "shop", ClientState::Waiting);
     waiting.wait_us = 2_000_345;
+    waiting.activity = Some(Activity::Waiting(WaitReason::PoolFull));
+    waiting.activity_us = 2_000_345;
     let mut active = client(10, "alice", "shop", ClientState::Active);
     (active.buffers.received, active.buffers.unsent) = (33, 44);
     (active.link, active.request_time) = (Some(11), 1_783_721_959);
+    (active.activity, active.activity_us) = (Some(Activity::InTransaction), 17);
     (active.pin, active.pin_age_seconds) = ("LISTEN".to_owned(), 77);
     let mut older = client(9, "bob", "auto", ClientState::Active);
     (older.pin, older.pin_age_seconds) = ("temporary object, LISTEN".to_owned(), 78);
@@ -485,6 +490,7 @@ fn show_help_lists_what_works() {
             	SHOW TOTALS
             	SHOW USERS
             	SHOW VERSION
+            	SHOW WAITS
             	EXPLAIN ROUTE [FOR DATABASE[/USER]] STATEMENT
             	RESET DIGESTS
             	RULE ADD $$...$$ [FOR TIME] | DROP NAME | DRY NAME | LIVE NAME

@@ -6,6 +6,7 @@ use super::{Action, Entry, Takes};
 use crate::show::{
     CONFIG, STATE, Show, VERSION, connections, databases, dns, faults, hosts, limits, lists,
     memory, mirrors, peers, pins, pools, routes, rules, sizing, statements, stats, tls, users,
+    waits,
 };
 
 /// Name of the command that pauses writes. `PAUSE writes` alone pauses a database with this name.
@@ -200,6 +201,11 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "SHOW VERSION",
         &VERSION,
         "Version of PgBouncer whose console Weir implements, and Weir's own version.",
+    ),
+    show(
+        "SHOW WAITS",
+        &waits::WAITS,
+        "What clients wait for, by pool and reason, the longest wait first; its client has number `oldest_id` in SHOW CLIENTS.",
     ),
     entry(
         EXPLAIN_ROUTE,

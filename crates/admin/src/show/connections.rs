@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_stats::{Buffers, ClientRow, ClientState, Endpoint, ServerRow, ServerState};
+use weir_stats::{Activity, Buffers, ClientRow, ClientState, Endpoint, ServerRow, ServerState};
 
 use super::{
     Context, Heading, Row, Show, filled, int, int4, int8, is_console, long, seconds, some, text,
@@ -44,7 +44,10 @@ pub(crate) static CLIENTS: Show = Show {
     headings: headings!(
         text("pin").ours(),
         int8("pin_age").ours(),
-        int4("worker").ours()
+        int4("worker").ours(),
+        text("activity").ours(),
+        int8("activity_us").ours(),
+        text("wait_reason").ours()
     ),
     is_live: true,
     rows: |context| context.snapshot.clients.iter().map(client).collect(),
@@ -150,7 +153,13 @@ fn client(client: &ClientRow) -> Row {
     let mut row = client_connection(client, state(client)).row();
     let pin = filled(&client.pin);
     let age = pin.as_ref().and_then(|_| long(client.pin_age_seconds));
-    row.extend([pin, age, int(client.worker)]);
+    let reason = match client.activity {
+        Some(Activity::Waiting(reason)) => some(reason.name()),
+        _ => None,
+    };
+    let activity = client.activity.map(|activity| activity.name().to_owned());
+    let lasts = client.activity.and_then(|_| long(client.activity_us));
+    row.extend([pin, age, int(client.worker), activity, lasts, reason]);
     row
 }
 

@@ -18,6 +18,7 @@ use crate::Want;
 mod hold;
 mod hosts;
 mod logins;
+mod obstacles;
 
 const SECOND: u64 = 1_000_000;
 

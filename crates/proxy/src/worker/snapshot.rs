@@ -10,13 +10,14 @@ use weir_stats::{
 use super::Worker;
 use super::console::Purpose as Gathered;
 use super::ids::ServerId;
-use super::measure::Tally;
+use super::measure::{Tally, micros};
 use super::slots::{Client, Group, Identity, Lane, Phase, Server, Stage};
 use super::tables::Tables;
 use crate::driver::{Driver, Key};
 use crate::global::{Purpose, balance_name, mode_name};
 use crate::moved::Facts;
 
+mod activity;
 mod cancels;
 
 impl<D: Driver> Worker<D> {
@@ -134,6 +135,7 @@ impl<D: Driver> Worker<D> {
         let server = client.lease.and_then(|id| self.tables.servers.must_get(id));
         let waited = client.ticket.map(|ticket| self.now.since(ticket.since()));
         let name = client.session.reported().get("application_name");
+        let activity = self.activity(client);
         ClientRow {
             id: client.id,
             user: identity.user.to_string(),
@@ -146,6 +148,8 @@ impl<D: Driver> Worker<D> {
             wait_us: waited.map_or(0, |waited| {
                 u64::try_from(waited.as_micros()).unwrap_or(u64::MAX)
             }),
+            activity: activity.map(|(activity, _)| activity),
+            activity_us: activity.map_or(0, |(_, lasts)| micros(lasts)),
             link: server.map(|server| server.facts.id),
             remote_pid: identity.remote_pid,
             tls: identity

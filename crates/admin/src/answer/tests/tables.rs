@@ -26,11 +26,11 @@ fn show_clients_lists_every_client() {
     check_show(
         "SHOW CLIENTS",
         expect![[r#"
-            T type:text user:text database:text replication:text state:text addr:text port:int4 local_addr:text local_port:int4 connect_time:text request_time:text wait:int4 wait_us:int4 close_needed:int4 ptr:text link:text remote_pid:int4 tls:text application_name:text prepared_statements:int4 id:int8 pin:text pin_age:int8 worker:int4
-            D | C | alice | shop | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:19 UTC | 0 | 0 | 0 | 0xa | 0xb | 0 | TLSv1.3/TLS_AES_128_GCM_SHA256 | psql | 2 | 10 | LISTEN | 77 | 1
-            D | C | alice | shop | none | waiting | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 2 | 345 | 0 | 0xc |  | 0 |  | psql | 2 | 12 | NULL | NULL | 1
-            D | C | admin | pgbouncer | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0xd |  | 0 |  | psql | 2 | 13 | NULL | NULL | 1
-            D | C | bob | auto | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0x9 |  | 0 |  | psql | 2 | 9 | temporary object, LISTEN | 78 | 1
+            T type:text user:text database:text replication:text state:text addr:text port:int4 local_addr:text local_port:int4 connect_time:text request_time:text wait:int4 wait_us:int4 close_needed:int4 ptr:text link:text remote_pid:int4 tls:text application_name:text prepared_statements:int4 id:int8 pin:text pin_age:int8 worker:int4 activity:text activity_us:int8 wait_reason:text
+            D | C | alice | shop | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:19 UTC | 0 | 0 | 0 | 0xa | 0xb | 0 | TLSv1.3/TLS_AES_128_GCM_SHA256 | psql | 2 | 10 | LISTEN | 77 | 1 | idle in transaction | 17 | NULL
+            D | C | alice | shop | none | waiting | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 2 | 345 | 0 | 0xc |  | 0 |  | psql | 2 | 12 | NULL | NULL | 1 | waiting | 2000345 | pool full
+            D | C | admin | pgbouncer | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0xd |  | 0 |  | psql | 2 | 13 | NULL | NULL | 1 | NULL | NULL | NULL
+            D | C | bob | auto | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0x9 |  | 0 |  | psql | 2 | 9 | temporary object, LISTEN | 78 | 1 | NULL | NULL | NULL
         "#]],
     );
 }
@@ -67,6 +67,17 @@ fn show_pins_lists_the_oldest_first() {
         T database:text user:text addr:text port:int4 reason:text age:int8 state:text id:int8 server_pid:int4
         D | auto | bob | 192.0.2.9 | 50000 | temporary object, LISTEN | 78 | active | 9 | NULL
         D | shop | alice | 192.0.2.9 | 50000 | LISTEN | 77 | active | 10 | 4711
+    "#]],
+    );
+}
+
+#[test]
+fn show_waits_counts_by_reason_and_names_the_oldest() {
+    check_show(
+        "SHOW WAITS",
+        expect![[r#"
+        T database:text user:text reason:text clients:int8 oldest_us:int8 oldest_application:text oldest_id:int8
+        D | shop | alice | pool full | 1 | 2000345 | psql | 12
     "#]],
     );
 }
