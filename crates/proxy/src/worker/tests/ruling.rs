@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_stats::RuleCounts;
+use weir_stats::{Activity, RuleCounts, WaitReason};
 use weir_testkit::say::say;
 
 use super::world::World;
@@ -261,6 +261,26 @@ fn a_delayed_statement_waits_without_a_server() {
         assert_eq!(assignments(&world), before + 1);
     }
     assert_eq!(counts(&world).hits, 2);
+}
+
+#[test]
+fn a_client_that_a_rule_lets_wait_is_shown_as_such() {
+    let mut world = World::new(1, &rule(&[REPORT, "action = \"delay\"", "delay = \"2s\""]));
+    let client = world.login();
+    let activity = |world: &World| {
+        let clients = world.workers[0].describe(false).clients;
+        clients
+            .iter()
+            .map(|row| (row.activity, row.activity_us))
+            .next()
+    };
+    assert_eq!(activity(&world).unwrap().0, Some(Activity::Idle));
+    world.ask(client, &say().query("row report"));
+    world.advance(Duration::from_secs(1));
+    let waiting = Activity::Waiting(WaitReason::Rule);
+    assert_eq!(activity(&world), Some((Some(waiting), 1_000_000)));
+    world.advance(Duration::from_secs(1));
+    assert_eq!(activity(&world).unwrap().0, Some(Activity::Idle));
 }
 
 #[test]
