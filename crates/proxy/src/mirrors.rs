@@ -216,10 +216,12 @@ impl Mirror {
                 if self.has_ended.load(Ordering::Relaxed) {
                     return false;
                 }
-                let sent = queue.get_or_insert_default().sender.try_send(transaction);
+                let waiting = queue.get_or_insert_default();
+                let has_thread = waiting.receiver.is_none();
+                let sent = waiting.sender.try_send(transaction);
                 let is_full = matches!(sent, Err(TrySendError::Full(_)));
-                // Few of them can wait long for the answer of another lane.
-                if is_full || self.door.calls() {
+                // A full queue does not wait longer for what another lane finds.
+                if !has_thread && (is_full || self.door.calls()) {
                     self.begin((&Arc::downgrade(global), global.clock), number, &mut queue);
                 }
                 if matches!(sent, Err(TrySendError::Disconnected(_))) {

@@ -105,6 +105,13 @@ pub(super) struct Pass<'d> {
     tried: Option<(&'d Door, u64)>,
 }
 
+impl Pass<'_> {
+    /// Ends the pass of a lane that tells the door itself: [`Door::answered`].
+    pub(super) fn end(mut self) {
+        self.tried = None;
+    }
+}
+
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
         if let Some((door, before)) = self.tried {
@@ -166,6 +173,20 @@ mod tests {
         assert_eq!(*lock(&door.state), State::Tried(1));
         drop(second);
         assert_eq!(*lock(&door.state), State::Closed);
+    }
+
+    #[test]
+    fn the_end_of_an_attempt_does_not_end_the_next_one() {
+        let door = Door::default();
+        let first = door.enter(|| false);
+        if let Some(first) = first {
+            first.end();
+        }
+        assert_eq!(*lock(&door.state), State::Tried(0));
+        door.answered(false);
+        let second = door.enter(|| false);
+        assert!(second.is_some());
+        assert_eq!(*lock(&door.state), State::Tried(0));
     }
 
     #[test]

@@ -127,9 +127,11 @@ impl<'m> Runner<'m> {
             self.close();
             done = self.attempt(transaction, &runs);
         }
+        if let Some(pass) = pass {
+            pass.end();
+        }
         let place = (self.global, self.clock);
         self.mirror.answered(place, self.clock.now(), done.is_ok());
-        drop(pass);
         if let Err((done, error)) = done {
             self.close();
             if !self.mirror.has_ended.load(Ordering::Relaxed) {
