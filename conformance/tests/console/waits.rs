@@ -77,3 +77,18 @@ fn limits_pauses_and_pins_have_their_words() -> Result<()> {
     wait_activities(&mut stage, &["idle"])?;
     stage.weir.check_healthy()
 }
+
+#[test]
+fn in_session_pooling_a_client_that_rests_is_pinned_by_it() -> Result<()> {
+    let mut stage = Stage::with("con_waits_session", |config| {
+        config.set("pool_mode", "session")
+    })?;
+    let mut client = stage.client()?;
+    client.query("select 1")?;
+    wait_activities(&mut stage, &["pinned"])?;
+    let database = stage.database;
+    stage.wait("SHOW PINS", database, "reason", "session pooling")?;
+    client.query("begin")?;
+    wait_activities(&mut stage, &["idle in transaction"])?;
+    stage.weir.check_healthy()
+}

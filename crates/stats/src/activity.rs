@@ -3,7 +3,7 @@
 /// Present activity of a client that has logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Activity {
-    /// Neither has a server nor needs one.
+    /// Rests outside of transactions, and nothing pins it.
     Idle,
     /// Waits, for one of these reasons.
     Waiting(WaitReason),
@@ -11,7 +11,7 @@ pub enum Activity {
     InQuery,
     /// Has an open transaction, and its server waits for the next request.
     InTransaction,
-    /// Keeps a server outside of transactions, which waits for the next request.
+    /// Rests outside of transactions, and a reason of `SHOW PINS` keeps its server.
     Pinned,
 }
 

@@ -28,7 +28,11 @@ impl<D: Driver> Worker<D> {
             let server = client.lease.and_then(|id| self.tables.servers.must_get(id));
             match server.map(|server| &server.session) {
                 None => (Activity::Idle, rests_since),
-                Some(session) if session.is_free() => (Activity::Pinned, rests_since),
+                Some(session) if session.is_free() && client.session.pin().is_some() => {
+                    (Activity::Pinned, rests_since)
+                }
+                // The server only stays until somebody else wants it.
+                Some(session) if session.is_free() => (Activity::Idle, rests_since),
                 Some(session) if session.is_quiet_and_synced() => {
                     (Activity::InTransaction, rests_since)
                 }
