@@ -153,6 +153,7 @@ impl<D: Driver> Worker<D> {
             turns: self.turns,
             cpu_us: cpu_us(),
             messages: self.inbox.waiting() as u64,
+            turn_max_us: 0,
         }
     }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use weir_stats::{
-    Averages, Buffers, ClientRow, ClientState, Counters, MemoryRow, PoolCounts, PoolRow, ServerRow,
-    ServerState, Snapshot, Totals,
+    Averages, Buffers, ClientCounters, ClientRow, ClientState, Counters, MemoryRow, PoolCounts,
+    PoolRow, ServerRow, ServerState, Snapshot, Totals,
 };
 
 use super::Worker;
@@ -163,6 +163,7 @@ impl<D: Driver> Worker<D> {
                 .pinned
                 .as_ref()
                 .map_or(0, |pinned| self.now.since(pinned.since).as_secs()),
+            counters: ClientCounters::default(),
             buffers: self.buffers(client.key, &client.input),
             worker: self.number,
         }
