@@ -32,6 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("weir-route", &["weir-pool", "weir-sql", "weir-watch"]),
     ("weir-stats", &[]),
     ("weir-advisor", &[]),
+    ("weir-diagnosis", &["weir-stats"]),
     ("weir-tls", &[]),
     ("weir-directory", &["weir-auth", "weir-access"]),
     ("weir-command", &[]),
@@ -40,6 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "weir-proxy",
         &[
+            "weir-diagnosis",
             "weir-wire",
             "weir-auth",
             "weir-session",
@@ -59,6 +61,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "weir-admin",
         &[
+            "weir-diagnosis",
             "weir-wire",
             "weir-rules",
             "weir-sql",
@@ -120,7 +123,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "weir-wire",
         ],
     ),
-    ("xtask", &["weir-admin", "weir-config", "weir-lab"]),
+    (
+        "xtask",
+        &["weir-admin", "weir-config", "weir-diagnosis", "weir-lab"],
+    ),
 ];
 
 /// Crate that all tests may use, but no other code.
@@ -137,6 +143,7 @@ const PURE: &[&str] = &[
     "weir-route",
     "weir-stats",
     "weir-advisor",
+    "weir-diagnosis",
     "weir-watch",
 ];
 const IMPURE: &[&str] = &[

@@ -1,0 +1,89 @@
+//! Table of conditions. Each has a name, texts for people, and a function that finds it in the facts of a sample.
+
+use weir_stats::Severity;
+
+use crate::facts::Facts;
+use crate::text;
+use crate::watch::FINDINGS_MAX;
+
+mod state;
+mod waits;
+
+/// Bytes of evidence, advice and command that are kept of a finding: parts of them come from outside.
+const TEXT_MAX: usize = 1024;
+
+/// Entry of the table of conditions.
+#[derive(Debug)]
+pub struct Condition {
+    /// Name, which never changes: metrics have it as a label.
+    pub name: &'static str,
+    /// Severities that the condition may have.
+    pub severities: &'static [Severity],
+    /// Meaning, in a sentence.
+    pub meaning: &'static str,
+    /// Evidence that makes the condition appear.
+    pub evidence: &'static str,
+    /// Shape of the advice.
+    pub advice: &'static str,
+    /// Samples in a row, a second apart, after which the condition begins.
+    pub sustain: u32,
+    /// Names of the conditions that this one explains: on the same object, they are not shown beside it.
+    pub explains: &'static [&'static str],
+    pub(crate) find: fn(&Facts<'_>) -> Vec<Finding>,
+}
+
+/// Condition that is found in a sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) severity: Severity,
+    /// Object: `database/user` of a pool, `host:port`, `worker N`, the name of another object; empty for the process.
+    pub(crate) scope: String,
+    pub(crate) evidence: String,
+    pub(crate) advice: String,
+    pub(crate) command: String,
+}
+
+impl Finding {
+    fn new(severity: Severity, scope: impl Into<String>) -> Self {
+        Self {
+            severity,
+            scope: scope.into(),
+            evidence: String::new(),
+            advice: String::new(),
+            command: String::new(),
+        }
+    }
+
+    fn evidence(self, evidence: impl Into<String>) -> Self {
+        let evidence = cut(evidence);
+        Self { evidence, ..self }
+    }
+
+    fn advice(self, advice: impl Into<String>) -> Self {
+        let advice = cut(advice);
+        Self { advice, ..self }
+    }
+
+    fn command(self, command: impl Into<String>) -> Self {
+        let command = cut(command);
+        Self { command, ..self }
+    }
+}
+
+fn cut(text: impl Into<String>) -> String {
+    let mut text = text.into();
+    text::cut(&mut text, TEXT_MAX);
+    text
+}
+
+/// Returns the first findings, as many as are kept of a condition.
+fn first(findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
+    findings.take(FINDINGS_MAX).collect()
+}
+
+/// All conditions, in the order of the reference page.
+pub static CONDITIONS: &[Condition] = &[
+    waits::IDLE_TRANSACTIONS,
+    waits::LONG_QUERIES,
+    state::RELOAD_FAILED,
+];

@@ -1,0 +1,129 @@
+//! Facts that a condition is judged by: the present snapshot, with the windows and peaks of the ones before.
+
+use std::collections::BTreeMap;
+
+use weir_stats::{ApplicationKey, ApplicationRow, HolderRow, PoolRow, Snapshot, WaitReason};
+
+use crate::peaks::Peaks;
+use crate::windows::{PoolFigure, Span, Windows};
+
+/// Facts of one sample.
+#[derive(Debug)]
+pub(crate) struct Facts<'a> {
+    pub(crate) now: &'a Snapshot,
+    pub(crate) windows: &'a Windows,
+    pub(crate) peaks: &'a Peaks,
+    /// Pools in the order of their names.
+    pub(crate) pools: Vec<PoolFacts<'a>>,
+}
+
+/// Facts about one pool.
+#[derive(Debug)]
+pub(crate) struct PoolFacts<'a> {
+    pub(crate) key: &'a (String, String),
+    pub(crate) row: &'a PoolRow,
+    /// Servers that clients have held for at least a second.
+    pub(crate) holders: Vec<&'a HolderRow>,
+    windows: &'a Windows,
+    /// True if the database has no other pool. With a forced user, clients bear other names than their pool.
+    is_only: bool,
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn new(now: &'a Snapshot, windows: &'a Windows, peaks: &'a Peaks) -> Self {
+        let mut databases: BTreeMap<&str, usize> = BTreeMap::new();
+        for (database, _) in now.pools.keys() {
+            *databases.entry(database).or_default() += 1;
+        }
+        let pools = now.pools.iter().map(|(key, row)| PoolFacts {
+            key,
+            row,
+            holders: Vec::new(),
+            windows,
+            is_only: databases.get(key.0.as_str()) == Some(&1),
+        });
+        let mut facts = Self {
+            now,
+            windows,
+            peaks,
+            pools: pools.collect(),
+        };
+        for holder in &now.holders {
+            if let Some(pool) = facts.pool_of(&holder.database, &holder.user) {
+                pool.holders.push(holder);
+            }
+        }
+        facts
+    }
+
+    fn pool_of(&mut self, database: &str, user: &str) -> Option<&mut PoolFacts<'a>> {
+        let at = self.pools.binary_search_by(|pool| {
+            let (of, by) = pool.key;
+            (of.as_str(), by.as_str()).cmp(&(database, user))
+        });
+        let at = at.unwrap_or_else(|next| {
+            // The only pool of a database is the one before or behind the place of a missing one.
+            let before = next.checked_sub(1).and_then(|at| self.pools.get(at));
+            match before {
+                Some(before) if before.key.0 == database => next - 1,
+                _ => next,
+            }
+        });
+        let pool = self.pools.get_mut(at)?;
+        let is_it = pool.key.0 == database && (pool.key.1 == user || pool.is_only);
+        is_it.then_some(pool)
+    }
+
+    /// Applications of a pool.
+    pub(crate) fn applications(
+        &self,
+        pool: &PoolFacts<'_>,
+    ) -> impl Iterator<Item = (&'a ApplicationKey, &'a ApplicationRow)> {
+        let (database, user) = pool.key.clone();
+        let from = if pool.is_only {
+            (database.clone(), String::new(), String::new())
+        } else {
+            (database.clone(), user.clone(), String::new())
+        };
+        let is_only = pool.is_only;
+        let rows = self.now.applications.range(from..);
+        rows.take_while(move |((of, by, _), _)| *of == database && (is_only || *by == user))
+    }
+}
+
+impl PoolFacts<'_> {
+    /// Name for people: database and user.
+    pub(crate) fn scope(&self) -> String {
+        format!("{}/{}", self.key.0, self.key.1)
+    }
+
+    /// Change of a figure over a window.
+    pub(crate) fn change(&self, figure: PoolFigure, span: Span) -> f64 {
+        let track = self.windows.pool(self.key);
+        track.map_or(0.0, |track| track.change(figure as usize, span))
+    }
+
+    /// Change of a figure per second.
+    pub(crate) fn rate(&self, figure: PoolFigure, span: Span) -> f64 {
+        self.windows.rate(self.change(figure, span), span)
+    }
+
+    /// Clients that wait for this reason.
+    pub(crate) fn waits(&self, reason: WaitReason) -> u64 {
+        let count = self.row.activity.waits.get(&reason);
+        count.copied().unwrap_or_default()
+    }
+
+    /// Clients that wait because the pool has assigned all its servers.
+    pub(crate) fn waits_full(&self) -> u64 {
+        self.waits(WaitReason::PoolFull) + self.waits(WaitReason::SizeLimit)
+    }
+
+    /// Servers that the pool may assign; the open ones if their number has no limit.
+    pub(crate) fn size(&self) -> u64 {
+        match self.row.size {
+            0 => self.row.servers,
+            size => size,
+        }
+    }
+}
