@@ -6,8 +6,17 @@ use crate::facts::Facts;
 use crate::text;
 use crate::watch::FINDINGS_MAX;
 
+mod clients;
+mod errors;
+mod held;
+mod hosts;
+mod limits;
+mod pools;
 mod state;
+#[cfg(test)]
+mod tests;
 mod waits;
+mod workers;
 
 /// Bytes of evidence, advice and command that are kept of a finding: parts of them come from outside.
 const TEXT_MAX: usize = 1024;
@@ -85,5 +94,46 @@ fn first(findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
 pub static CONDITIONS: &[Condition] = &[
     waits::IDLE_TRANSACTIONS,
     waits::LONG_QUERIES,
+    waits::SLOW_QUERIES,
+    waits::TOO_SMALL,
+    waits::LIMIT_FULL,
+    waits::PINS,
+    waits::HOG,
+    waits::WAIT_TIMEOUTS,
+    pools::TOO_LARGE,
+    pools::VIOLATION,
+    pools::SESSION_IDLE,
+    pools::LONG_TRANSACTION,
+    pools::SERVER_CHURN,
+    pools::STATEMENT_THRASH,
+    pools::SERVERS_LOST,
+    hosts::LOGINS_FAIL,
+    hosts::EXHAUSTED,
+    hosts::NOT_READY,
+    hosts::UNREACHABLE,
+    hosts::DNS,
+    hosts::REPLICA_LAG,
+    hosts::TWO_PRIMARIES,
+    hosts::NO_WRITER,
+    clients::CHURN,
+    clients::SLOW_READER,
+    clients::LOGINS_FAIL,
+    clients::LISTEN_OVERFLOW,
+    limits::CLIENTS,
+    limits::POOLS,
+    limits::FILES,
+    limits::MEMORY,
+    errors::READ_ONLY,
+    errors::STORM,
+    errors::SERIALIZATION,
+    workers::WORKER_FULL,
+    workers::WORKERS_FULL,
+    workers::STALL,
+    workers::THROTTLE,
+    workers::LOOKUPS,
+    state::CERTIFICATE,
+    state::CANCELS,
+    state::FORGOTTEN,
     state::RELOAD_FAILED,
+    state::DRAINING,
 ];

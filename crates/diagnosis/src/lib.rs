@@ -48,6 +48,8 @@
 mod conditions;
 mod events;
 mod facts;
+#[cfg(test)]
+mod fixture;
 mod history;
 mod pace;
 mod peaks;

@@ -52,6 +52,12 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
     }
 }
 
+/// Returns a number with its noun and a verb, such as `1 client waits` or `3 clients wait`.
+pub(crate) fn count_verb(number: u64, noun: &str, one: &str, many: &str) -> String {
+    let verb = if number == 1 { one } else { many };
+    format!("{} {verb}", count(number, noun))
+}
+
 /// Returns a rate with one decimal below 10, such as `2.5/s` or `31/s`.
 pub(crate) fn rate(rate: f64) -> String {
     if rate < 10.0 {
@@ -120,6 +126,29 @@ pub(crate) fn most<'a>(names: impl Iterator<Item = &'a str>) -> Option<(&'a str,
 /// Returns a name from outside, which may be empty.
 pub(crate) fn named(name: &str) -> &str {
     if name.is_empty() { "(no name)" } else { name }
+}
+
+/// Returns a name as the console reads it: a word, or in double quotes.
+pub(crate) fn quoted(name: &str) -> String {
+    if is_word(name) {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
+}
+
+/// Returns the command that shows the statements of a pool; those of all pools if its names are no words.
+pub(crate) fn digests_of((database, user): &(String, String)) -> String {
+    if is_word(database) && is_word(user) {
+        format!("SHOW DIGESTS FOR {database}/{user} LIMIT 10")
+    } else {
+        "SHOW DIGESTS LIMIT 10".to_owned()
+    }
+}
+
+fn is_word(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    !name.is_empty() && name.chars().all(is_plain)
 }
 
 /// Cuts a text to a number of bytes, at a character.

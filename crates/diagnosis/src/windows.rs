@@ -109,8 +109,8 @@ pub(crate) struct Windows {
     errors: Tracks<(Blame, &'static str), 1>,
     hours: BTreeMap<(Blame, &'static str), Hour>,
     workers: Tracks<usize, 1>,
-    /// Processor time, and throttled periods.
-    process: Tracks<(), 2>,
+    /// Processor time, throttled periods, and broken look-ups.
+    process: Tracks<(), 3>,
 }
 
 impl Windows {
@@ -136,7 +136,8 @@ impl Windows {
         let workers = snapshot.workers.iter();
         let workers = workers.map(|row| (&row.worker, [row.cpu_us]));
         self.workers.sample(ring, WORKERS_MAX, 0, workers);
-        let process = [snapshot.process.cpu_us, snapshot.process.throttled];
+        let process = &snapshot.process;
+        let process = [process.cpu_us, process.throttled, snapshot.broken_lookups];
         self.process.sample(ring, 1, 0, [(&(), process)]);
         self.sample_lags(snapshot);
         self.sample_hours(step);
@@ -177,6 +178,11 @@ impl Windows {
     pub(crate) fn rate(&self, change: f64, span: Span) -> f64 {
         let seconds = self.seconds(span);
         if seconds > 0.0 { change / seconds } else { 0.0 }
+    }
+
+    /// Number of samples since the last gap, up to [`LONG`].
+    pub(crate) fn samples(&self) -> usize {
+        self.ring.filled
     }
 
     /// Change of a figure per second in the present sample.
@@ -230,6 +236,11 @@ impl Windows {
     /// Periods of the last minute in which the control group took the processor away.
     pub(crate) fn throttled(&self) -> f64 {
         self.process.change(&(), 1, Span::Long)
+    }
+
+    /// Broken look-ups of the last minute.
+    pub(crate) fn broken_lookups(&self) -> f64 {
+        self.process.change(&(), 2, Span::Long)
     }
 
     /// Growth of a replica's lag over the short window, in bytes; none before the window is full.
