@@ -116,7 +116,8 @@ impl PoolFacts<'_> {
 
     /// Clients that wait because the pool has assigned all its servers.
     pub(crate) fn waits_full(&self) -> u64 {
-        self.waits(WaitReason::PoolFull) + self.waits(WaitReason::SizeLimit)
+        self.waits(WaitReason::PoolFull)
+            .saturating_add(self.waits(WaitReason::SizeLimit))
     }
 
     /// Servers that the pool may assign; the open ones if their number has no limit.

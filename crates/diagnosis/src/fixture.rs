@@ -1,8 +1,8 @@
 //! Snapshots for tests: a calm process with one pool, to which a test adds what is wrong.
 
 use weir_stats::{
-    Activity, ApplicationRow, DatabaseHostRow, HolderRow, HostLogins, LimitRow, PoolRow, ProcessRow,
-    Snapshot, WorkerRow,
+    Activity, ApplicationRow, DatabaseHostRow, HolderRow, HostLogins, LimitRow, PoolRow,
+    ProcessRow, Snapshot, WorkerRow,
 };
 
 /// Unix time of second 0.

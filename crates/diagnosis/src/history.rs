@@ -267,11 +267,11 @@ fn put<const N: usize>(ring: &mut Ring<N>, row: [f32; N], rows: usize, is_same_s
 
 fn process_row(snapshot: &Snapshot, windows: &Windows, is_known: bool) -> [f32; 6] {
     let pools = snapshot.pools.values();
-    let (mut clients, mut waiting, mut servers) = (0, 0, 0);
+    let (mut clients, mut waiting, mut servers) = (0_u64, 0_u64, 0_u64);
     for row in pools {
-        clients += row.clients;
-        waiting += row.counts.cl_waiting;
-        servers += row.servers;
+        clients = row.clients.saturating_add(clients);
+        waiting = row.counts.cl_waiting.saturating_add(waiting);
+        servers = row.servers.saturating_add(servers);
     }
     let keys = snapshot.pools.keys();
     let tracks = keys.filter_map(|key| windows.pool(key));

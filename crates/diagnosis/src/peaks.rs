@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use weir_stats::{LimitRow, Snapshot};
 
 use crate::pace::Step;
+use crate::text;
 
 /// Limits with peaks, at most; each takes 1.1 KiB.
 const LIMITS_MAX: usize = 256;
@@ -57,7 +58,8 @@ impl Peaks {
         self.seconds += step.seconds();
         let minute = self.seconds / 60;
         let waiting = snapshot.pools.values().map(|row| row.counts.cl_waiting);
-        self.waiting.add(waiting.sum(), snapshot.unix, minute);
+        self.waiting
+            .add(text::total(waiting), snapshot.unix, minute);
         for LimitRow {
             name, scope, used, ..
         } in &snapshot.limits

@@ -58,12 +58,12 @@ pub(crate) fn count_verb(number: u64, noun: &str, one: &str, many: &str) -> Stri
     format!("{} {verb}", count(number, noun))
 }
 
-/// Returns a rate with one decimal below 10, such as `2.5/s` or `31/s`.
-pub(crate) fn rate(rate: f64) -> String {
+/// Returns a rate with its noun, such as `2.5 logins/s` or `31 logins/s`.
+pub(crate) fn rate(rate: f64, nouns: &str) -> String {
     if rate < 10.0 {
-        format!("{rate:.1}/s")
+        format!("{rate:.1} {nouns}/s")
     } else {
-        format!("{rate:.0}/s")
+        format!("{rate:.0} {nouns}/s")
     }
 }
 
@@ -80,6 +80,11 @@ pub(crate) fn percent(part: u64, whole: u64) -> u64 {
 )]
 pub(crate) fn whole(number: f64) -> u64 {
     number.max(0.0).round() as u64
+}
+
+/// Returns the sum of several numbers; a sum beyond the range becomes its end.
+pub(crate) fn total(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
 }
 
 /// Returns a float for a ratio.

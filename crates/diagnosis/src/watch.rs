@@ -324,3 +324,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,9 +38,9 @@ fn churn(facts: &Facts<'_>) -> Vec<Finding> {
         let name = name.filter(|(change, _)| *change > 0.0);
         let name = name.map_or("The application", |(_, name)| text::named(name));
         let rates = format!(
-            "{} logins for {} transactions",
-            text::rate(logins),
-            text::rate(transactions)
+            "{} for {}",
+            text::rate(logins, "logins"),
+            text::rate(transactions, "transactions")
         );
         let finding = Finding::new(Severity::Warning, pool.scope())
             .evidence(format!("{rates} over 10 s"))
@@ -48,7 +48,7 @@ fn churn(facts: &Facts<'_>) -> Vec<Finding> {
                 "{name} connects for every few transactions: {rates}. The application's matter: keep connections in a pool of the \
                  application. Each login costs a handshake of TLS and SCRAM on both sides.",
             ))
-            .command("SHOW TOTALS");
+            .command("SHOW CLIENTS");
         Some(finding)
     }))
 }
@@ -112,7 +112,7 @@ fn logins_fail(facts: &Facts<'_>) -> Vec<Finding> {
     let keys = keys.filter(|(blame, code)| *blame == Blame::Pooler && code.starts_with("28"));
     let counts = keys.map(|key| (key.1, text::whole(facts.windows.errors(*key, Span::Long))));
     let counts: Vec<_> = counts.filter(|(_, count)| *count > 0).collect();
-    let total: u64 = counts.iter().map(|(_, count)| count).sum();
+    let total = text::total(counts.iter().map(|(_, count)| *count));
     if total < 5 {
         return Vec::new();
     }

@@ -22,7 +22,7 @@ impl<'a> Held<'a> {
         age: impl Fn(&HolderRow) -> u64,
     ) -> Option<Self> {
         let held = Self::all(&pool.holders, is_meant, age)?;
-        (held.count * 2 > pool.row.leased).then_some(held)
+        (held.count > pool.row.leased / 2).then_some(held)
     }
 
     /// Returns all such holders of a pool; none if there are none.

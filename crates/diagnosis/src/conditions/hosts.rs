@@ -103,11 +103,11 @@ fn failing<'a>(facts: &Facts<'a>, failure: Failure) -> impl Iterator<Item = Fail
 
 /// Clients of all pools that wait because no server could be opened.
 fn blocked(facts: &Facts<'_>) -> String {
-    let pools = facts
-        .pools
-        .iter()
-        .map(|pool| pool.waits(WaitReason::LoginsFail) + pool.waits(WaitReason::Connecting));
-    text::count_verb(pools.sum(), "client", "waits", "wait")
+    let pools = facts.pools.iter().map(|pool| {
+        pool.waits(WaitReason::LoginsFail)
+            .saturating_add(pool.waits(WaitReason::Connecting))
+    });
+    text::count_verb(text::total(pools), "client", "waits", "wait")
 }
 
 /// operator-ui.md 4, no. 7.
@@ -176,14 +176,14 @@ pub(super) const EXHAUSTED: Condition = Condition {
 
 fn exhausted(facts: &Facts<'_>) -> Vec<Finding> {
     first(failing(facts, Failure::Exhausted).map(|failing| {
-        let open: u64 = facts.pools.iter().map(|pool| pool.row.servers).sum();
-        let sizes: u64 = facts.pools.iter().map(|pool| pool.row.size).sum();
+        let open = text::total(facts.pools.iter().map(|pool| pool.row.servers));
+        let sizes = text::total(facts.pools.iter().map(|pool| pool.row.size));
         let hosts = facts.now.database_hosts.iter();
         let hosts = hosts.filter(|row| row.host == *failing.host);
-        let on_host: Option<u64> = hosts.map(|row| Some(row.servers)).sum::<Option<u64>>();
+        let on_host = text::total(hosts.map(|row| row.servers));
         let ours = match on_host {
-            Some(count) if count > 0 => format!("Weir has {count} of its connections"),
-            _ => format!(
+            1.. => format!("Weir has {on_host} of its connections"),
+            0 => format!(
                 "Weir has {open} servers open in {}, whose sizes add up to {sizes}",
                 text::count(facts.pools.len() as u64, "pool")
             ),
@@ -221,7 +221,7 @@ fn not_ready(facts: &Facts<'_>) -> Vec<Finding> {
         Finding::new(Severity::Warning, failing.host)
             .evidence(failing.evidence())
             .advice(format!(
-                "{} answers: {}. The database's matter: it starts, stops or recovers. {} and keeps the place until \
+                "{} answers: {}. The database's matter: it starts, stops or recovers. {}; clients keep their place until \
                  query_wait_timeout; PostgreSQL's log tells how far the recovery is.",
                 failing.host,
                 failing.answer,
@@ -353,7 +353,7 @@ fn replica_lag(facts: &Facts<'_>) -> Vec<Finding> {
             None => "is new",
         };
         let reads = if row.takes_reads { "still takes reads" } else { "takes no reads now" };
-        Finding::new(Severity::Warning, format!("{} of {}", row.host, row.database))
+        Finding::new(Severity::Warning, row.host.clone())
             .evidence(format!("lag {age}, {bytes}; it {trend}"))
             .advice(format!(
                 "Replica {} of {} is {age} and {bytes} behind, and the lag {trend}. The database's matter: look for long \
@@ -434,7 +434,7 @@ fn no_writer(facts: &Facts<'_>) -> Vec<Finding> {
     let databases = databases.filter(|(_, hosts)| hosts.iter().all(|row| !row.takes_writes));
     first(databases.map(|(database, hosts)| {
         let pools = facts.pools.iter().filter(|pool| pool.key.0 == database);
-        let waiting: u64 = pools.map(|pool| pool.waits(WaitReason::NoHost)).sum();
+        let waiting = text::total(pools.map(|pool| pool.waits(WaitReason::NoHost)));
         let severity = match waiting {
             0 => Severity::Warning,
             _ => Severity::Critical,

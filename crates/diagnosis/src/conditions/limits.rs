@@ -122,7 +122,7 @@ fn largest(facts: &Facts<'_>, limit: &LimitRow) -> String {
         .pools
         .iter()
         .filter(|pool| counts_for(&pool.key.0, &pool.key.1));
-    let idle: u64 = pools.map(|pool| pool.row.activity.idle).sum();
+    let idle = text::total(pools.map(|pool| pool.row.activity.idle));
     match names.is_empty() {
         true => format!("{idle} clients are idle."),
         false => format!(
@@ -188,14 +188,19 @@ fn files(facts: &Facts<'_>) -> Vec<Finding> {
         Severity::Warning
     };
     let pools = facts.pools.iter();
-    let (clients, servers) = pools.fold((0, 0), |(clients, servers), pool| {
-        (clients + pool.row.clients, servers + pool.row.servers)
-    });
+    let clients = text::total(pools.clone().map(|pool| pool.row.clients));
+    let servers = text::total(pools.map(|pool| pool.row.servers));
     let mut limits = facts.now.limits.iter();
     let clients_max = limits
         .find(|row| row.name == "max_client_conn")
         .map(|row| row.max);
-    let enough = clients_max.unwrap_or(clients).max(clients) + servers * 2 + 200;
+    let needed = [
+        clients_max.unwrap_or(clients).max(clients),
+        servers,
+        servers,
+        200,
+    ];
+    let enough = text::total(needed.into_iter()).max(open.saturating_mul(2));
     let finding = Finding::new(severity, "")
         .evidence(format!(
             "{open} of {max} open files ({} %), {clients} clients and {servers} servers",
@@ -203,7 +208,7 @@ fn files(facts: &Facts<'_>) -> Vec<Finding> {
         ))
         .advice(format!(
             "{open} of {max} file descriptors are in use. At the limit no client is accepted and no server opened. A matter of the \
-             service's configuration: set LimitNOFILE to at least {enough} (clients, servers, and 200), then restart.",
+             service's configuration: set LimitNOFILE to at least {enough} (clients, servers, and some room), then restart.",
         ))
         .command(format!("LimitNOFILE={enough}"));
     vec![finding]
@@ -236,7 +241,7 @@ fn memory(facts: &Facts<'_>) -> Vec<Finding> {
         .filter(|row| row.unsent > 0)
         .collect();
     slow.sort_by_key(|row| Reverse(row.unsent));
-    let unsent: u64 = slow.iter().map(|row| row.unsent).sum();
+    let unsent = text::total(slow.iter().map(|row| row.unsent));
     let ids: Vec<_> = slow
         .iter()
         .take(3)
@@ -245,9 +250,9 @@ fn memory(facts: &Facts<'_>) -> Vec<Finding> {
     let readers = match ids.is_empty() {
         true => "No client is slow to read.".to_owned(),
         false => format!(
-            "{} wait in the buffers of slow readers, most of it for the clients {}.",
+            "{} wait in the buffers of slow readers, most of it for client {}.",
             text::bytes(unsent),
-            ids.join(", ")
+            ids.join(" and client ")
         ),
     };
     let command = slow

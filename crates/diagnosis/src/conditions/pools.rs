@@ -26,7 +26,9 @@ pub(super) const TOO_LARGE: Condition = Condition {
 
 fn too_large(facts: &Facts<'_>) -> Vec<Finding> {
     let advised = facts.now.sizings.iter().filter(|sizing| {
-        sizing.mode == "advise" && sizing.size > 0 && sizing.size * 10 <= sizing.limit * 8
+        sizing.mode == "advise"
+            && sizing.size > 0
+            && sizing.size.saturating_mul(10) <= sizing.limit.saturating_mul(8)
     });
     first(advised.filter_map(|sizing| {
         let (low, high) = sizing.knee?;
@@ -189,8 +191,8 @@ fn server_churn(facts: &Facts<'_>) -> Vec<Finding> {
         let life = text::micros(text::whole(text::float(pool.row.servers) / rate * 1e6));
         let finding = Finding::new(Severity::Warning, pool.scope())
             .evidence(format!(
-                "{} server logins over 10 s, {} open",
-                text::rate(rate),
+                "{} over 10 s, {} open",
+                text::rate(rate, "server logins"),
                 text::count(pool.row.servers, "server"),
             ))
             .advice(format!(
@@ -225,9 +227,9 @@ fn statement_thrash(facts: &Facts<'_>) -> Vec<Finding> {
         let share = text::whole(parses * 100.0 / binds);
         let finding = Finding::new(Severity::Warning, pool.scope())
             .evidence(format!(
-                "{} Parse to servers for {} Bind over 10 s: {share} %",
-                text::rate(parses),
-                text::rate(binds),
+                "{} to servers for {} over 10 s: {share} %",
+                text::rate(parses, "Parse"),
+                text::rate(binds, "Bind"),
             ))
             .advice(format!(
                 "{share} % of the requests with prepared statements make a server parse first: there are more distinct \

@@ -60,6 +60,7 @@ fn certificate(facts: &Facts<'_>) -> Vec<Finding> {
         let until = text::date(row.not_after);
         let ends = match row.days_left {
             ..0 => format!("ended on {until}"),
+            0 => "ends today".to_owned(),
             days => {
                 let left = text::count(days.unsigned_abs(), "day");
                 format!("ends in {left}, on {until}")
@@ -102,7 +103,7 @@ fn cancels(facts: &Facts<'_>) -> Vec<Finding> {
     if waiting.is_empty() {
         return Vec::new();
     }
-    let total: u64 = waiting.iter().map(|(_, count)| count).sum();
+    let total = text::total(waiting.iter().map(|(_, count)| *count));
     let requests = text::count_verb(total, "cancel request", "waits", "wait");
     let names = waiting.iter().take(5);
     let names: Vec<_> = names
@@ -158,9 +159,7 @@ fn forgotten(facts: &Facts<'_>) -> Vec<Finding> {
     let waiting = |object: &str| -> u64 {
         let pools = facts.pools.iter();
         let pools = pools.filter(|pool| object.is_empty() || pool.key.0 == object);
-        pools
-            .map(|pool| pool.waits(weir_stats::WaitReason::Paused))
-            .sum()
+        text::total(pools.map(|pool| pool.waits(weir_stats::WaitReason::Paused)))
     };
     first(objects.into_iter().filter_map(|(object, states)| {
         let (_, command) = states.first()?;
@@ -199,7 +198,7 @@ fn draining(facts: &Facts<'_>) -> Vec<Finding> {
         now >= drain.since.saturating_add(half)
     });
     let findings = late.map(|drain| {
-        let clients: u64 = facts.pools.iter().map(|pool| pool.row.clients).sum();
+        let clients = text::total(facts.pools.iter().map(|pool| pool.row.clients));
         let stay = text::count_verb(clients, "client", "stays", "stay");
         let left = text::seconds(text::elapsed(now, drain.until));
         Finding::new(Severity::Info, "")

@@ -48,7 +48,7 @@ fn idle_transactions(facts: &Facts<'_>) -> Vec<Finding> {
             .advice(format!(
                 "{} of {} servers sit in open transactions, {} of them of {}; the oldest has been idle for {age} \
                  (client {client}, backend {}). The application's matter: it keeps transactions open while it does other \
-                 work. End them with KILL_CLIENT, or set idle_transaction_timeout.",
+                 work. End them with KILL_CLIENT, or bound all of them: SET idle_transaction_timeout = 30.",
                 idle.count,
                 pool.row.leased,
                 idle.of_application,
@@ -160,7 +160,7 @@ fn too_small(facts: &Facts<'_>) -> Vec<Finding> {
         });
         let (more, source) = match advised {
             Some(sizing) if sizing.size > size => (sizing.size, " (found by pool_size_mode = advise)"),
-            _ => (size + waiting.clamp(1, (size / 2).max(1)), ""),
+            _ => (size.saturating_add(waiting.clamp(1, (size / 2).max(1))), ""),
         };
         Finding::new(Severity::Warning, pool.scope())
             .evidence(crowd(pool, mean_us))
@@ -248,7 +248,7 @@ fn limit_full(facts: &Facts<'_>) -> Vec<Finding> {
                  pooler's configuration: raise {name}, or lower pool_size or server_idle_timeout of these pools.",
                 names.join(", "),
             ))
-            .command(format!("{name} = {}", max + waiting.clamp(1, max.max(1))));
+            .command(format!("{name} = {}", max.saturating_add(waiting.clamp(1, max.max(1)))));
         Some(finding)
     }))
 }
@@ -268,7 +268,7 @@ pub(super) const PINS: Condition = Condition {
 fn pins(facts: &Facts<'_>) -> Vec<Finding> {
     let full = facts.pools.iter().filter(|pool| {
         let (row, size) = (pool.row, pool.size());
-        row.pool_mode != "session" && size > 0 && row.pinned * 2 >= size
+        row.pool_mode != "session" && size > 0 && row.pinned >= size.div_ceil(2)
     });
     first(full.map(|pool| {
         let pinned = pool.holders.iter().filter(|row| !row.pin.is_empty());
@@ -350,9 +350,9 @@ fn hog(facts: &Facts<'_>) -> Vec<Finding> {
                 text::count(pool.waits_full(), "client"),
             ))
             .advice(format!(
-                "{name} uses {share} % of the pool, the other {} share the rest. The application's matter: give it a user of its \
+                "{name} uses {share} % of the pool's servers, {} the rest. The application's matter: give it a user of its \
                  own with its own pool_size, or bound it by a query rule with max_concurrency.",
-                text::count(rows.len() as u64 - 1, "application"),
+                text::count_verb(rows.len() as u64 - 1, "other application", "uses", "use"),
             ))
             .command(text::digests_of(pool.key));
         Some(finding)

@@ -5,8 +5,7 @@ use weir_stats::{Severity, WorkerRow};
 use crate::conditions::{Condition, Finding, first};
 use crate::facts::Facts;
 use crate::text;
-use crate::windows::PoolFigure;
-use crate::windows::Span;
+use crate::windows::{PoolFigure, Span};
 
 /// Share of a core from which on a worker counts as full.
 const FULL: f64 = 0.9;
@@ -40,7 +39,7 @@ fn worker_full(facts: &Facts<'_>) -> Vec<Finding> {
     if workers.len() < 2 || have_room + 1 < workers.len() {
         return Vec::new();
     }
-    let all: u64 = workers.iter().map(|row| row.clients).sum();
+    let all = text::total(workers.iter().map(|row| row.clients));
     let percent = text::whole(load(row) * 100.0);
     let finding = Finding::new(Severity::Warning, format!("worker {}", row.worker))
         .evidence(format!(
@@ -74,26 +73,26 @@ fn workers_full(facts: &Facts<'_>) -> Vec<Finding> {
     if workers.is_empty() || !workers.iter().all(is_full) {
         return Vec::new();
     }
-    let rate = |figure| {
+    let rate = |figure, nouns| {
         let rates = facts
             .pools
             .iter()
             .map(|pool| pool.rate(figure, Span::Short));
-        text::rate(rates.sum())
+        text::rate(rates.sum(), nouns)
     };
     let finding = Finding::new(Severity::Warning, "")
         .evidence(format!(
-            "{} above 90 % of a core; {} transactions, {} logins",
+            "{} above 90 % of a core; {}, {}",
             text::count(workers.len() as u64, "worker"),
-            rate(PoolFigure::Transactions),
-            rate(PoolFigure::ClientLogins),
+            rate(PoolFigure::Transactions, "transactions"),
+            rate(PoolFigure::ClientLogins, "logins"),
         ))
         .advice(format!(
-            "Weir is bound by its processor time with {} transactions and {} logins. The pooler's matter: if the machine has more \
+            "Weir is bound by its processor time with {} and {}. The pooler's matter: if the machine has more \
              cores than workers, raise workers and restart; else run more processes (so_reuseport). Logins with TLS cost the \
              most: let applications keep their connections.",
-            rate(PoolFigure::Transactions),
-            rate(PoolFigure::ClientLogins),
+            rate(PoolFigure::Transactions, "transactions"),
+            rate(PoolFigure::ClientLogins, "logins"),
         ))
         .command(format!("workers = {}", workers.len() * 2));
     vec![finding]
@@ -136,7 +135,7 @@ fn stall(facts: &Facts<'_>) -> Vec<Finding> {
                 row.worker,
                 text::count(row.clients, "client"),
             ))
-            .command("SHOW TOTALS")
+            .command("vmstat 1 5")
     }))
 }
 
