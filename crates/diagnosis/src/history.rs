@@ -411,3 +411,6 @@ impl Cut {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -497,3 +497,6 @@ impl Hour {
         minutes.get(minutes.len() / 2).copied()
     }
 }
+
+#[cfg(test)]
+mod tests;
