@@ -1,11 +1,9 @@
 //! Facts that a condition is judged by: the present snapshot, with the windows and peaks of the ones before.
 
-use std::collections::BTreeMap;
-
 use weir_stats::{ApplicationKey, ApplicationRow, HolderRow, PoolRow, Snapshot, WaitReason};
 
 use crate::peaks::Peaks;
-use crate::windows::{PoolFigure, Span, Windows};
+use crate::windows::{PoolFigure, PoolTrack, Span, Windows};
 
 /// Facts of one sample.
 #[derive(Debug)]
@@ -25,29 +23,36 @@ pub(crate) struct PoolFacts<'a> {
     /// Servers that clients have held for at least a second.
     pub(crate) holders: Vec<&'a HolderRow>,
     windows: &'a Windows,
+    /// Windows of the pool; none beyond their bound. Looked up once: the conditions ask many times.
+    track: Option<&'a PoolTrack>,
     /// True if the database has no other pool. With a forced user, clients bear other names than their pool.
     is_only: bool,
 }
 
 impl<'a> Facts<'a> {
     pub(crate) fn new(now: &'a Snapshot, windows: &'a Windows, peaks: &'a Peaks) -> Self {
-        let mut databases: BTreeMap<&str, usize> = BTreeMap::new();
-        for (database, _) in now.pools.keys() {
-            *databases.entry(database).or_default() += 1;
-        }
-        let pools = now.pools.iter().map(|(key, row)| PoolFacts {
-            key,
-            row,
-            holders: Vec::new(),
-            windows,
-            is_only: databases.get(key.0.as_str()) == Some(&1),
-        });
         let mut facts = Self {
             now,
             windows,
             peaks,
-            pools: pools.collect(),
+            pools: Vec::with_capacity(now.pools.len()),
         };
+        // Pools of a database stand side by side.
+        let mut rows = now.pools.iter().peekable();
+        let mut before = None;
+        while let Some((key, row)) = rows.next() {
+            let database = Some(key.0.as_str());
+            let next = rows.peek().map(|(key, _)| key.0.as_str());
+            facts.pools.push(PoolFacts {
+                key,
+                row,
+                holders: Vec::new(),
+                windows,
+                track: windows.pool(key),
+                is_only: before != database && next != database,
+            });
+            before = database;
+        }
         for holder in &now.holders {
             if let Some(pool) = facts.pool_of(&holder.database, &holder.user) {
                 pool.holders.push(holder);
@@ -99,8 +104,8 @@ impl PoolFacts<'_> {
 
     /// Change of a figure over a window.
     pub(crate) fn change(&self, figure: PoolFigure, span: Span) -> f64 {
-        let track = self.windows.pool(self.key);
-        track.map_or(0.0, |track| track.change(figure as usize, span))
+        self.track
+            .map_or(0.0, |track| track.change(figure as usize, span))
     }
 
     /// Change of a figure per second.

@@ -273,11 +273,7 @@ fn process_row(snapshot: &Snapshot, windows: &Windows, is_known: bool) -> [f32; 
         waiting = row.counts.cl_waiting.saturating_add(waiting);
         servers = row.servers.saturating_add(servers);
     }
-    let keys = snapshot.pools.keys();
-    let tracks = keys.filter_map(|key| windows.pool(key));
-    let transactions: f64 = tracks
-        .map(|track| windows.last(track, PoolFigure::Transactions as usize))
-        .sum();
+    let transactions = windows.last_of_pools(PoolFigure::Transactions);
     let known = |value: f64| if is_known { narrow(value) } else { f32::NAN };
     [
         known(windows.process_load_now()),

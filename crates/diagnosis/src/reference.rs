@@ -67,3 +67,15 @@ fn severities(condition: &Condition) -> String {
     let names: Vec<_> = condition.severities.iter().map(|one| one.name()).collect();
     names.join(" or ")
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect_file;
+
+    /// After a change of the table run this test with UPDATE_EXPECT=1.
+    #[test]
+    fn the_page_in_the_docs_is_fresh() {
+        expect_file!["../../../docs/reference/conditions.md"]
+            .assert_eq(&super::reference_markdown());
+    }
+}

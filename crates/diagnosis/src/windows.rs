@@ -57,6 +57,9 @@ pub(crate) enum PoolFigure {
 const POOL_FIGURES: usize = 15;
 const POOL_GAUGES: usize = 3;
 
+/// Windows of a pool.
+pub(crate) type PoolTrack = Track<POOL_FIGURES>;
+
 fn pool_figures(row: &PoolRow) -> [u64; POOL_FIGURES] {
     let totals = &row.totals;
     [
@@ -191,6 +194,12 @@ impl Windows {
         f64::from(track.latest(figure, self.ring.at)) / seconds.unwrap_or(1.0).max(1.0)
     }
 
+    /// Change of a figure of all pools per second in the present sample.
+    pub(crate) fn last_of_pools(&self, figure: PoolFigure) -> f64 {
+        let tracks = self.pools.tracks.values();
+        tracks.map(|track| self.last(track, figure as usize)).sum()
+    }
+
     /// Processor time of the process in the present sample, as a number of cores.
     pub(crate) fn process_load_now(&self) -> f64 {
         let track = self.process.tracks.get(&());
@@ -198,7 +207,7 @@ impl Windows {
     }
 
     /// Windows of a pool.
-    pub(crate) fn pool(&self, key: &(String, String)) -> Option<&Track<POOL_FIGURES>> {
+    pub(crate) fn pool(&self, key: &(String, String)) -> Option<&PoolTrack> {
         self.pools.tracks.get(key).map(|track| &**track)
     }
 

@@ -90,6 +90,7 @@ impl<const N: usize> Ring<N> {
     }
 
     /// Bytes that the rows take.
+    #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         self.rows.capacity() * size_of::<[f32; N]>()
     }

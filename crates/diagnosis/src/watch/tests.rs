@@ -64,7 +64,13 @@ fn a_sample_without_it_starts_the_row_anew_and_one_with_it_keeps_the_condition()
     assert_eq!(run(&mut watch, flicker), []);
     let changes = run(&mut watch, (60..70).map(crowded));
     assert_eq!(changes.len(), 1);
-    let rare = (70..200).map(|s| if s % 20 == 0 { crowded(s) } else { calm(s) });
+    let rare = (70_u64..200).map(|s| {
+        if s.is_multiple_of(20) {
+            crowded(s)
+        } else {
+            calm(s)
+        }
+    });
     assert_eq!(run(&mut watch, rare), []);
 }
 
@@ -165,7 +171,13 @@ fn a_more_specific_condition_replaces_the_general_one() {
     );
     // If both take turns, the samples of the general one still add up.
     let mut watch = Watch::new();
-    let turns = (0..30).map(|s| if s % 2 == 0 { crowded(s) } else { idle(s) });
+    let turns = (0_u64..30).map(|s| {
+        if s.is_multiple_of(2) {
+            crowded(s)
+        } else {
+            idle(s)
+        }
+    });
     let changes = run(&mut watch, turns);
     assert_eq!(changes.len(), 1, "{changes:?}");
 }

@@ -111,7 +111,7 @@ fn names(second: u64, addresses: usize) -> Snapshot {
             ttl_seconds: 9,
             addresses: vec!["192.0.2.1".to_owned(); addresses],
         });
-        snapshot.dns_pending = u64::from(second % 5 == 0);
+        snapshot.dns_pending = u64::from(second.is_multiple_of(5));
     })
 }
 

@@ -11,7 +11,7 @@ pub(super) const CASES: &[Pair] = &[
         "pool_violation",
         |s| violation(s, true),
         // A snapshot may fall between two changes of the books.
-        |s| violation(s, s % 2 == 0),
+        |s| violation(s, s.is_multiple_of(2)),
     ),
     ("session_pooling_idle", |s| session(s, 1), |s| session(s, 2)),
     (

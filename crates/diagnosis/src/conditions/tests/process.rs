@@ -64,7 +64,7 @@ pub(super) const CASES: &[Pair] = &[
     (
         "halt_forgotten",
         |s| halted(s, true),
-        |s| halted(s, s % 300 != 0),
+        |s| halted(s, !s.is_multiple_of(300)),
     ),
     (
         "reload_failed",
