@@ -88,7 +88,8 @@ impl Earlier {
                     add(
                         EventKind::Certificate,
                         format!(
-                            "certificate of the {side} side{of} was replaced: {file}, subject {subject}, valid until {until}"
+                            "certificate of the {side} side{of} was replaced: {file}, subject \
+                             {subject}, valid until {until}"
                         ),
                     );
                 }

@@ -23,8 +23,9 @@
 //!
 //! # Time
 //!
-//! The only time is `Snapshot::unix`. Conditions count samples, rates know the seconds that their samples cover. A gap of more than ten
-//! seconds empties the windows; a clock that was set moves no condition to another state.
+//! The only time is `Snapshot::unix`. Conditions count samples; rates know the seconds that their samples cover. A gap
+//! of more than ten seconds, or a clock that was set back, empties the windows and lets rows of samples begin anew;
+//! conditions that hold go on.
 //!
 //! # Memory
 //!
@@ -37,7 +38,12 @@
 //! | history | the process and 50 pools | 15.9 MB |
 //!
 //! Pools beyond the bound of the windows are judged by their present figures only: conditions that need a rate do not
-//! see them.
+//! see them. If a condition is found on more than a hundred objects, the first by name are kept.
+//!
+//! # Cost
+//!
+//! On one core of a small virtual machine, an observation takes 0.08 ms with 200 calm pools, 0.31 ms if 50 of them have a
+//! condition (medians of `cargo run --release -p weir-diagnosis --example observe_cost`).
 //!
 //! # Missing conditions
 //!

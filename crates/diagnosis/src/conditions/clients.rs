@@ -16,7 +16,8 @@ pub(super) const CHURN: Condition = Condition {
     name: "client_churn",
     severities: &[Severity::Warning],
     meaning: "Clients connect anew for every few transactions.",
-    evidence: "More than ten logins a second, and more than one for five transactions, over 10 seconds.",
+    evidence: "More than ten logins a second, and more than one for five transactions, over 10 \
+               seconds.",
     advice: "Rates, and the application with the most logins; a matter of the application.",
     sustain: 10,
     explains: &[],
@@ -31,7 +32,9 @@ fn churn(facts: &Facts<'_>) -> Vec<Finding> {
             return None;
         }
         let names = facts.applications(pool).map(|(key, _)| {
-            let change = facts.windows.application(key, ApplicationFigure::Logins, Span::Short);
+            let change = facts
+                .windows
+                .application(key, ApplicationFigure::Logins, Span::Short);
             (change, key.2.as_str())
         });
         let name = names.max_by(|(a, _), (b, _)| a.total_cmp(b));
@@ -45,8 +48,9 @@ fn churn(facts: &Facts<'_>) -> Vec<Finding> {
         let finding = Finding::new(Severity::Warning, pool.scope())
             .evidence(format!("{rates} over 10 s"))
             .advice(format!(
-                "{name} connects for every few transactions: {rates}. The application's matter: keep connections in a pool of the \
-                 application. Each login costs a handshake of TLS and SCRAM on both sides.",
+                "{name} connects for every few transactions: {rates}. The application's matter: \
+                 keep connections in a pool of the application. Each login costs a handshake of \
+                 TLS and SCRAM on both sides.",
             ))
             .command("SHOW CLIENTS");
         Some(finding)
@@ -58,8 +62,10 @@ pub(super) const SLOW_READER: Condition = Condition {
     name: "slow_reader",
     severities: &[Severity::Info, Severity::Warning],
     meaning: "A client does not read its answers, and so keeps its server.",
-    evidence: "More than 1 MiB is unsent to a client, in five samples. A warning if clients of the pool wait.",
-    advice: "The client with its bytes, and its server; a matter of the application or the network.",
+    evidence: "More than 1 MiB is unsent to a client, in five samples. A warning if clients of \
+               the pool wait.",
+    advice: "The client with its bytes, and its server; a matter of the application or the \
+             network.",
     sustain: 5,
     explains: &[],
     find: slow_reader,
@@ -76,7 +82,11 @@ fn slow_reader(facts: &Facts<'_>) -> Vec<Finding> {
             ..
         } = slow.oldest;
         let waiting = pool.row.counts.cl_waiting;
-        let severity = if waiting > 0 { Severity::Warning } else { Severity::Info };
+        let severity = if waiting > 0 {
+            Severity::Warning
+        } else {
+            Severity::Info
+        };
         let finding = Finding::new(severity, pool.scope())
             .evidence(format!(
                 "{} with more than 1 MiB unread, client {client} with {}; {} waiting",
@@ -85,8 +95,9 @@ fn slow_reader(facts: &Facts<'_>) -> Vec<Finding> {
                 text::count(waiting, "client"),
             ))
             .advice(format!(
-                "Client {client} of {} does not read: {} wait for it, and it keeps server {server}. A matter of the application \
-                 or the network: fetch large results in parts (a cursor, the row limit of the driver).",
+                "Client {client} of {} does not read: {} wait for it, and it keeps server \
+                 {server}. A matter of the application or the network: fetch large results in \
+                 parts (a cursor, the row limit of the driver).",
                 text::named(application),
                 text::bytes(*unsent),
             ))
@@ -124,8 +135,9 @@ fn logins_fail(facts: &Facts<'_>) -> Vec<Finding> {
     let finding = Finding::new(Severity::Warning, "")
         .evidence(format!("{total} logins refused within a minute ({codes})"))
         .advice(format!(
-            "Weir refused {total} logins of clients within a minute ({codes}). A matter of the client or of the configuration: the \
-             log line `pooler error` has user, database, address and reason of each. 28P01 is a password, 28000 the rules of \
+            "Weir refused {total} logins of clients within a minute ({codes}). A matter of the \
+             client or of the configuration: the log line `pooler error` has user, database, \
+             address and reason of each. 28P01 is a password, 28000 the rules of \
              auth_hba_file. Beyond auth_failures_per_minute an address has to wait.",
         ))
         .command("SHOW ERRORS");
@@ -137,8 +149,8 @@ pub(super) const LISTEN_OVERFLOW: Condition = Condition {
     name: "listen_overflow",
     severities: &[Severity::Warning],
     meaning: "Clients listen for notifications and do not read them.",
-    evidence: "Clients that were ended within a minute because their notifications exceeded listen_queue_bytes or \
-               listen_queue_size.",
+    evidence: "Clients that were ended within a minute because their notifications exceeded \
+               listen_queue_bytes or listen_queue_size.",
     advice: "Number of clients; a matter of the application.",
     sustain: 1,
     explains: &[],
@@ -153,11 +165,13 @@ fn listen_overflow(facts: &Facts<'_>) -> Vec<Finding> {
         }
         let ended = text::count_verb(ended, "client", "was", "were");
         let finding = Finding::new(Severity::Warning, pool.scope())
-            .evidence(format!("{ended} ended within a minute with a full queue of notifications"))
+            .evidence(format!(
+                "{ended} ended within a minute with a full queue of notifications"
+            ))
             .advice(format!(
-                "{ended} ended: notifications arrive faster than the client reads. The application's matter: read \
-                 notifications in a thread of their own, or UNLISTEN. listen_queue_bytes and listen_queue_size are the \
-                 limits.",
+                "{ended} ended: notifications arrive faster than the client reads. The \
+                 application's matter: read notifications in a thread of their own, or UNLISTEN. \
+                 listen_queue_bytes and listen_queue_size are the limits.",
             ))
             .command("SHOW CLIENTS");
         Some(finding)

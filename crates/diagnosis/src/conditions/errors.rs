@@ -39,14 +39,20 @@ fn read_only(facts: &Facts<'_>) -> Vec<Finding> {
         .map(|row| format!("{} for {} (role {})", row.host, row.database, row.role))
         .collect();
     let hosts = match writers.is_empty() {
-        true => "Databases with a single host are not asked for their role: their host may have become a replica.".to_owned(),
+        true => "Databases with a single host are not asked for their role: their host may have \
+                 become a replica."
+            .to_owned(),
         false => format!("Hosts that take writes: {}.", writers.join(", ")),
     };
     let finding = Finding::new(Severity::Critical, "")
-        .evidence(format!("{} 25006 of servers within a minute", text::count(count, "error")))
+        .evidence(format!(
+            "{} 25006 of servers within a minute",
+            text::count(count, "error")
+        ))
         .advice(format!(
-            "{count} statements were refused because the server is read-only: writes reach a replica. {hosts} A matter of the \
-             database if there was a failover, of the application if it opens read-only transactions.",
+            "{count} statements were refused because the server is read-only: writes reach a \
+             replica. {hosts} A matter of the database if there was a failover, of the \
+             application if it opens read-only transactions.",
         ))
         .command("SHOW HOSTS");
     vec![finding]
@@ -57,8 +63,9 @@ pub(super) const STORM: Condition = Condition {
     name: "error_storm",
     severities: &[Severity::Warning],
     meaning: "Clients get far more errors of a kind than usual.",
-    evidence: "More than one error a second of an SQLSTATE within the last minute, and more than five times as many as in the median \
-               minute of the last hour. Codes with a condition of their own are left out.",
+    evidence: "More than one error a second of an SQLSTATE within the last minute, and more than \
+               five times as many as in the median minute of the last hour. Codes with a \
+               condition of their own are left out.",
     advice: "Code, origin, number, and the application with the most errors.",
     sustain: 3,
     explains: &[],
@@ -85,8 +92,9 @@ fn storm(facts: &Facts<'_>) -> Vec<Finding> {
                 "{errors} errors within a minute, {usual} in the median minute of the last hour"
             ))
             .advice(format!(
-                "{errors} errors {code} of {origin} within a minute, usually {usual}. {} A matter of the application if it was \
-                 changed (a deployment, a migration); SHOW DIGESTS has the statements that fail.",
+                "{errors} errors {code} of {origin} within a minute, usually {usual}. {} A matter \
+                 of the application if it was changed (a deployment, a migration); SHOW DIGESTS \
+                 has the statements that fail.",
                 noisiest(facts),
             ))
             .command("SHOW ERRORS");
@@ -119,7 +127,8 @@ pub(super) const SERIALIZATION: Condition = Condition {
     name: "serialization_errors",
     severities: &[Severity::Info],
     meaning: "Transactions fail because they collide with others.",
-    evidence: "A deadlock (40P01), or ten serialization failures (40001) of servers within a minute.",
+    evidence: "A deadlock (40P01), or ten serialization failures (40001) of servers within a \
+               minute.",
     advice: "Numbers; a matter of the application, which has to repeat the transactions.",
     sustain: 1,
     explains: &[],
@@ -140,8 +149,9 @@ fn serialization(facts: &Facts<'_>) -> Vec<Finding> {
     let finding = Finding::new(Severity::Info, "")
         .evidence(format!("{counts} within a minute"))
         .advice(format!(
-            "{counts} within a minute. Not the pooler's matter: the application has to repeat such transactions, and take locks \
-             in the same order everywhere. PostgreSQL's log names both sides of a deadlock.",
+            "{counts} within a minute. Not the pooler's matter: the application has to repeat \
+             such transactions, and take locks in the same order everywhere. PostgreSQL's log \
+             names both sides of a deadlock.",
         ))
         .command("SHOW ERRORS");
     vec![finding]

@@ -115,8 +115,8 @@ pub(super) const LOGINS_FAIL: Condition = Condition {
     name: "server_logins_fail",
     severities: &[Severity::Warning, Severity::Critical],
     meaning: "A host refuses the logins of Weir, or Weir refuses the host.",
-    evidence: "Logins at the host have failed within a minute, and none has succeeded since. Critical if none succeeded within the \
-               minute.",
+    evidence: "Logins at the host have failed within a minute, and none has succeeded since. \
+               Critical if none succeeded within the minute.",
     advice: "PostgreSQL's own text, and what it means: password, database, pg_hba.conf or TLS.",
     sustain: 2,
     explains: &[],
@@ -128,7 +128,8 @@ fn logins_fail(facts: &Facts<'_>) -> Vec<Finding> {
         Finding::new(failing.severity(), failing.host)
             .evidence(failing.evidence())
             .advice(format!(
-                "{} answers: {}. {} {} for a server; the next attempt follows within server_login_retry.",
+                "{} answers: {}. {} {} for a server; the next attempt follows within \
+                 server_login_retry.",
                 failing.host,
                 failing.answer,
                 meaning(failing.logins),
@@ -143,19 +144,24 @@ fn meaning(logins: &HostLogins) -> &'static str {
     let reason = logins.reason.to_lowercase();
     match logins.code.as_str() {
         "28P01" => {
-            "A matter of the configuration: the password in auth_file, of the entry in [databases] or from auth_query is not the role's."
+            "A matter of the configuration: the password in auth_file, of the entry in \
+             [databases] or from auth_query is not the role's."
         }
         "28000" => {
-            "A matter of the database: its pg_hba.conf has no line for this role and address, or the role may not log in."
+            "A matter of the database: its pg_hba.conf has no line for this role and address, or \
+             the role may not log in."
         }
         "3D000" => {
-            "A matter of the configuration: dbname of the entry in [databases] names no database of this server."
+            "A matter of the configuration: dbname of the entry in [databases] names no database \
+             of this server."
         }
         _ if reason.contains("tls") || reason.contains("certificate") => {
-            "A matter of TLS: compare server_tls_sslmode and server_tls_ca_file with the certificate of the server."
+            "A matter of TLS: compare server_tls_sslmode and server_tls_ca_file with the \
+             certificate of the server."
         }
         _ if reason.contains("password") || reason.contains("scram") => {
-            "A matter of the configuration: Weir has no secret of this role that suits the method of the server."
+            "A matter of the configuration: Weir has no secret of this role that suits the method \
+             of the server."
         }
         _ => "The text is PostgreSQL's own.",
     }
@@ -166,8 +172,8 @@ pub(super) const EXHAUSTED: Condition = Condition {
     name: "server_connections_exhausted",
     severities: &[Severity::Warning, Severity::Critical],
     meaning: "PostgreSQL has no free connection for Weir.",
-    evidence: "Logins at the host have failed with 53300 within a minute, and none has succeeded since. Critical if none succeeded \
-               within the minute.",
+    evidence: "Logins at the host have failed with 53300 within a minute, and none has succeeded \
+               since. Critical if none succeeded within the minute.",
     advice: "Number of Weir's own servers; a lower pool_size or a higher max_connections.",
     sustain: 2,
     explains: &[],
@@ -191,15 +197,16 @@ fn exhausted(facts: &Facts<'_>) -> Vec<Finding> {
         Finding::new(failing.severity(), failing.host)
             .evidence(failing.evidence())
             .advice(format!(
-                "{} has no free connection: {}. {ours}. {} for a server. A matter of both sides: lower pool_size or set \
-                 max_db_connections, or raise max_connections of PostgreSQL, of which superuser_reserved_connections are not \
-                 for Weir.",
+                "{} has no free connection: {}. {ours}. {} for a server. A matter of both sides: \
+                 lower pool_size or set max_db_connections, or raise max_connections of \
+                 PostgreSQL, of which superuser_reserved_connections are not for Weir.",
                 failing.host,
                 failing.answer,
                 blocked(facts),
             ))
             .command(
-                "SELECT usename, application_name, count(*) FROM pg_stat_activity GROUP BY 1, 2 ORDER BY 3 DESC",
+                "SELECT usename, application_name, count(*) FROM pg_stat_activity GROUP BY 1, 2 \
+                 ORDER BY 3 DESC",
             )
     }))
 }
@@ -209,7 +216,8 @@ pub(super) const NOT_READY: Condition = Condition {
     name: "server_not_ready",
     severities: &[Severity::Warning],
     meaning: "PostgreSQL starts, stops or recovers, and takes no logins yet.",
-    evidence: "Logins at the host have failed with 57P01, 57P02 or 57P03 within a minute, and none has succeeded since.",
+    evidence: "Logins at the host have failed with 57P01, 57P02 or 57P03 within a minute, and \
+               none has succeeded since.",
     advice: "Clients keep their place until query_wait_timeout; a matter of the database.",
     sustain: 2,
     explains: &[],
@@ -221,8 +229,9 @@ fn not_ready(facts: &Facts<'_>) -> Vec<Finding> {
         Finding::new(Severity::Warning, failing.host)
             .evidence(failing.evidence())
             .advice(format!(
-                "{} answers: {}. The database's matter: it starts, stops or recovers. {}; clients keep their place until \
-                 query_wait_timeout; PostgreSQL's log tells how far the recovery is.",
+                "{} answers: {}. The database's matter: it starts, stops or recovers. {}; clients \
+                 keep their place until query_wait_timeout; PostgreSQL's log tells how far the \
+                 recovery is.",
                 failing.host,
                 failing.answer,
                 blocked(facts),
@@ -236,9 +245,10 @@ pub(super) const UNREACHABLE: Condition = Condition {
     name: "host_unreachable",
     severities: &[Severity::Warning, Severity::Critical],
     meaning: "No connection to a host can be opened.",
-    evidence: "Connects to the host have failed without an answer of PostgreSQL within a minute, and none has succeeded since. \
-               Critical if none succeeded within the minute.",
-    advice: "The system's own text, and the time of the last success; a matter of the database or the network.",
+    evidence: "Connects to the host have failed without an answer of PostgreSQL within a minute, \
+               and none has succeeded since. Critical if none succeeded within the minute.",
+    advice: "The system's own text, and the time of the last success; a matter of the database or \
+             the network.",
     sustain: 2,
     explains: &[],
     find: unreachable,
@@ -257,8 +267,9 @@ fn unreachable(facts: &Facts<'_>) -> Vec<Finding> {
         Finding::new(failing.severity(), failing.host)
             .evidence(failing.evidence())
             .advice(format!(
-                "No connection to {}: {}; {last}. {} for a server. A matter of the database or the network: is PostgreSQL \
-                 running there, does it listen on this address (listen_addresses), does a firewall stand between?",
+                "No connection to {}: {}; {last}. {} for a server. A matter of the database or \
+                 the network: is PostgreSQL running there, does it listen on this address \
+                 (listen_addresses), does a firewall stand between?",
                 failing.host,
                 failing.answer,
                 blocked(facts),
@@ -299,8 +310,8 @@ fn dns(facts: &Facts<'_>) -> Vec<Finding> {
                 row.name, row.ttl_seconds
             ))
             .advice(format!(
-                "{} does not resolve: no new server can be opened there. The network's matter: check the name, and the resolver \
-                 in /etc/resolv.conf.",
+                "{} does not resolve: no new server can be opened there. The network's matter: \
+                 check the name, and the resolver in /etc/resolv.conf.",
                 row.name
             ))
             .command(format!("getent ahosts {}", row.name))
@@ -313,8 +324,9 @@ fn dns(facts: &Facts<'_>) -> Vec<Finding> {
                 text::count_verb(pending, "name", "is being", "are being")
             ))
             .advice(format!(
-                "The resolver answers slowly: {pending} of {} in its cache. The network's matter: servers that need one of them \
-                 wait. Names that were resolved before stay in use until dns_max_ttl.",
+                "The resolver answers slowly: {pending} of {} in its cache. The network's matter: \
+                 servers that need one of them wait. Names that were resolved before stay in use \
+                 until dns_max_ttl.",
                 text::count(facts.now.dns_names, "name")
             ))
             .command("SHOW DNS_HOSTS")
@@ -327,8 +339,8 @@ pub(super) const REPLICA_LAG: Condition = Condition {
     name: "replica_lag",
     severities: &[Severity::Warning],
     meaning: "A replica is far behind its primary.",
-    evidence: "The data of a replica is older than 10 seconds, or it lacks more than 16 MiB of WAL: the defaults of max_staleness and \
-               max_lag.",
+    evidence: "The data of a replica is older than 10 seconds, or it lacks more than 16 MiB of \
+               WAL: the defaults of max_staleness and max_lag.",
     advice: "Lag, and whether it grows; a matter of the database.",
     sustain: 10,
     explains: &[],
@@ -343,8 +355,12 @@ fn replica_lag(facts: &Facts<'_>) -> Vec<Finding> {
         bytes.unwrap_or(0) > LAG_BYTES || (us > LAG_US && bytes != Some(0))
     });
     first(late.map(|row| {
-        let age = row.lag_us.map_or_else(|| "unknown".to_owned(), text::micros);
-        let bytes = row.lag_bytes.map_or_else(|| "unknown".to_owned(), text::bytes);
+        let age = row
+            .lag_us
+            .map_or_else(|| "unknown".to_owned(), text::micros);
+        let bytes = row
+            .lag_bytes
+            .map_or_else(|| "unknown".to_owned(), text::bytes);
         let growth = facts.windows.lag_growth(&row.database, &row.host);
         let trend = match growth {
             Some(growth) if growth > 0.0 => "grows",
@@ -352,15 +368,23 @@ fn replica_lag(facts: &Facts<'_>) -> Vec<Finding> {
             Some(_) => "stays",
             None => "is new",
         };
-        let reads = if row.takes_reads { "still takes reads" } else { "takes no reads now" };
+        let reads = if row.takes_reads {
+            "still takes reads"
+        } else {
+            "takes no reads now"
+        };
         Finding::new(Severity::Warning, row.host.clone())
             .evidence(format!("lag {age}, {bytes}; it {trend}"))
             .advice(format!(
-                "Replica {} of {} is {age} and {bytes} behind, and the lag {trend}. The database's matter: look for long \
-                 queries on the replica, its disk and the network. The replica {reads}; max_staleness and max_lag decide.",
+                "Replica {} of {} is {age} and {bytes} behind, and the lag {trend}. The \
+                 database's matter: look for long queries on the replica, its disk and the \
+                 network. The replica {reads}; max_staleness and max_lag decide.",
                 row.host, row.database
             ))
-            .command("SELECT application_name, state, sent_lsn, replay_lsn, replay_lag FROM pg_stat_replication")
+            .command(
+                "SELECT application_name, state, sent_lsn, replay_lsn, replay_lag FROM \
+                      pg_stat_replication",
+            )
     }))
 }
 
@@ -382,7 +406,8 @@ pub(super) const TWO_PRIMARIES: Condition = Condition {
     severities: &[Severity::Critical],
     meaning: "Two hosts of a database accept writes.",
     evidence: "More than one host that answers is a primary by its own word, in two samples.",
-    advice: "The hosts with their timelines, and the one that takes the writes; a matter of the database.",
+    advice: "The hosts with their timelines, and the one that takes the writes; a matter of the \
+             database.",
     sustain: 2,
     explains: &[],
     find: two_primaries,
@@ -391,25 +416,32 @@ pub(super) const TWO_PRIMARIES: Condition = Condition {
 fn two_primaries(facts: &Facts<'_>) -> Vec<Finding> {
     let databases = by_database(facts).into_iter();
     first(databases.filter_map(|(database, hosts)| {
-        let is_primary =
-            |row: &&&DatabaseHostRow| row.role == "primary" && !matches!(row.state, "down" | "unknown");
+        let is_primary = |row: &&&DatabaseHostRow| {
+            row.role == "primary" && !matches!(row.state, "down" | "unknown")
+        };
         let primaries: Vec<_> = hosts.iter().filter(is_primary).collect();
         if primaries.len() < 2 {
             return None;
         }
-        let names = primaries.iter().map(|row| {
-            format!("{} (timeline {}, {})", row.host, row.timeline, row.state)
-        });
+        let names = primaries
+            .iter()
+            .map(|row| format!("{} (timeline {}, {})", row.host, row.timeline, row.state));
         let names: Vec<_> = names.collect();
         let writer = primaries.iter().find(|row| row.takes_writes);
-        let writer = writer.map_or_else(|| "none of them takes the writes".to_owned(), |row| {
-            format!("{} takes the writes", row.host)
-        });
+        let writer = writer.map_or_else(
+            || "none of them takes the writes".to_owned(),
+            |row| format!("{} takes the writes", row.host),
+        );
         let finding = Finding::new(Severity::Critical, database)
-            .evidence(format!("{} primaries: {}", primaries.len(), names.join(", ")))
+            .evidence(format!(
+                "{} primaries: {}",
+                primaries.len(),
+                names.join(", ")
+            ))
             .advice(format!(
-                "{} hosts of {database} say that they are primaries; {writer} (split_brain, fence). The database's matter: stop \
-                 the one on the lower timeline before clients that do not use Weir write there, then rebuild it as a replica.",
+                "{} hosts of {database} say that they are primaries; {writer} (split_brain, \
+                 fence). The database's matter: stop the one on the lower timeline before clients \
+                 that do not use Weir write there, then rebuild it as a replica.",
                 primaries.len()
             ))
             .command("SHOW HOSTS");
@@ -422,8 +454,10 @@ pub(super) const NO_WRITER: Condition = Condition {
     name: "no_writer",
     severities: &[Severity::Warning, Severity::Critical],
     meaning: "No host takes the writes of a database.",
-    evidence: "None of the hosts of the database takes writes, in three samples. Critical if clients wait for one.",
-    advice: "State of each host, and the time for which clients are held; a matter of the database.",
+    evidence: "None of the hosts of the database takes writes, in three samples. Critical if \
+               clients wait for one.",
+    advice: "State of each host, and the time for which clients are held; a matter of the \
+             database.",
     sustain: 3,
     explains: &[],
     find: no_writer,
@@ -454,8 +488,9 @@ fn no_writer(facts: &Facts<'_>) -> Vec<Finding> {
                 text::count(waiting, "client")
             ))
             .advice(format!(
-                "No host of {database} takes writes: {}. The database's matter: a failover is in progress or has not begun. \
-                 Clients wait for up to failover_hold, and Weir uses a new primary as soon as the host says so.",
+                "No host of {database} takes writes: {}. The database's matter: a failover is in \
+                 progress or has not begun. Clients wait for up to failover_hold, and Weir uses a \
+                 new primary as soon as the host says so.",
                 states.join("; ")
             ))
             .command("SHOW HOSTS")

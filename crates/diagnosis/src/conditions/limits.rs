@@ -15,8 +15,8 @@ pub(super) const CLIENTS: Condition = Condition {
     name: "client_limit_near",
     severities: &[Severity::Warning, Severity::Critical],
     meaning: "A limit on clients is nearly reached; once it is, further clients are refused.",
-    evidence: "More than 90 % of max_client_conn, max_db_client_connections or max_user_client_connections is used; critical once \
-               all of it is.",
+    evidence: "More than 90 % of max_client_conn, max_db_client_connections or \
+               max_user_client_connections is used; critical once all of it is.",
     advice: "Usage, peak with its time, and the application with the most clients.",
     sustain: 5,
     explains: &[],
@@ -41,8 +41,16 @@ fn clients(facts: &Facts<'_>) -> Vec<Finding> {
             used,
             max,
         } = limit;
-        let severity = if used >= max { Severity::Critical } else { Severity::Warning };
-        let of = if scope.is_empty() { String::new() } else { format!(" of {scope}") };
+        let severity = if used >= max {
+            Severity::Critical
+        } else {
+            Severity::Warning
+        };
+        let of = if scope.is_empty() {
+            String::new()
+        } else {
+            format!(" of {scope}")
+        };
         let command = match scope.as_str() {
             "" => "SET ",
             _ => "",
@@ -55,8 +63,8 @@ fn clients(facts: &Facts<'_>) -> Vec<Finding> {
         Finding::new(severity, object(limit))
             .evidence(format!("{name}{of}: {used} of {max}{refused}"))
             .advice(format!(
-                "{name}{of} is {used} of {max}{}. {} A matter of the application if its pools are larger than it needs; else raise \
-                 the limit, and LimitNOFILE with it.",
+                "{name}{of} is {used} of {max}{}. {} A matter of the application if its pools are \
+                 larger than it needs; else raise the limit, and LimitNOFILE with it.",
                 peak(facts, limit),
                 largest(facts, limit),
             ))
@@ -149,13 +157,17 @@ fn pools(facts: &Facts<'_>) -> Vec<Finding> {
     let near = limits.filter(|row| row.name == "max_pools" && is_near(row.used, row.max, 90));
     first(near.map(|limit| {
         let (used, max) = (limit.used, limit.max);
-        let severity = if used >= max { Severity::Critical } else { Severity::Warning };
+        let severity = if used >= max {
+            Severity::Critical
+        } else {
+            Severity::Warning
+        };
         Finding::new(severity, "")
             .evidence(format!("max_pools: {used} of {max}"))
             .advice(format!(
-                "There are {used} pairs of database and user of {max}{}; clients of further ones are refused. A matter of the \
-                 configuration: let pools go with pool_idle_timeout and autodb_idle_timeout, share them by a forced user, or \
-                 raise max_pools.",
+                "There are {used} pairs of database and user of {max}{}; clients of further ones \
+                 are refused. A matter of the configuration: let pools go with pool_idle_timeout \
+                 and autodb_idle_timeout, share them by a forced user, or raise max_pools.",
                 peak(facts, limit),
             ))
             .command("SET pool_idle_timeout = 600")
@@ -207,8 +219,9 @@ fn files(facts: &Facts<'_>) -> Vec<Finding> {
             text::percent(open, max)
         ))
         .advice(format!(
-            "{open} of {max} file descriptors are in use. At the limit no client is accepted and no server opened. A matter of the \
-             service's configuration: set LimitNOFILE to at least {enough} (clients, servers, and some room), then restart.",
+            "{open} of {max} file descriptors are in use. At the limit no client is accepted and \
+             no server opened. A matter of the service's configuration: set LimitNOFILE to at \
+             least {enough} (clients, servers, and some room), then restart.",
         ))
         .command(format!("LimitNOFILE={enough}"));
     vec![finding]
@@ -266,8 +279,8 @@ fn memory(facts: &Facts<'_>) -> Vec<Finding> {
             text::percent(used, max)
         ))
         .advice(format!(
-            "{} of {} are used; beyond it the system kills the process. {readers} Else raise the limit (MemoryMax), or lower \
-             max_client_conn and max_prepared_statements.",
+            "{} of {} are used; beyond it the system kills the process. {readers} Else raise the \
+             limit (MemoryMax), or lower max_client_conn and max_prepared_statements.",
             text::bytes(used),
             text::bytes(max),
         ))

@@ -16,8 +16,8 @@ pub(super) const TOO_LARGE: Condition = Condition {
     name: "pool_too_large",
     severities: &[Severity::Info],
     meaning: "Fewer servers would give the same throughput.",
-    evidence: "A pool with `pool_size = auto` and `pool_size_mode = advise` has found its knee at 80 % of its limit or less, and no \
-               client waits.",
+    evidence: "A pool with `pool_size = auto` and `pool_size_mode = advise` has found its knee at \
+               80 % of its limit or less, and no client waits.",
     advice: "The recommended size; a matter of the pooler's configuration.",
     sustain: 10,
     explains: &[],
@@ -43,8 +43,9 @@ fn too_large(facts: &Facts<'_>) -> Vec<Finding> {
                 "limit {limit}; the knee lies between {low} and {high} servers; no client waits"
             ))
             .advice(format!(
-                "{limit} servers are beyond the knee: {size} give the same throughput, with less load on the database. A \
-                 matter of the pooler's configuration: set pool_size = {size}, or pool_size_mode = on.",
+                "{limit} servers are beyond the knee: {size} give the same throughput, with less \
+                 load on the database. A matter of the pooler's configuration: set pool_size = \
+                 {size}, or pool_size_mode = on.",
             ))
             .command(format!("pool_size = {size}"));
         Some(finding)
@@ -78,8 +79,9 @@ fn violation(facts: &Facts<'_>) -> Vec<Finding> {
                 text::count(counts.sv_idle, "server"),
             ))
             .advice(
-                "The pooler's matter: a defect of Weir. Report this text with the output of SHOW POOLS and SHOW SERVERS. If \
-                 clients wait although servers are idle, RECONNECT replaces the servers.",
+                "The pooler's matter: a defect of Weir. Report this text with the output of SHOW \
+                 POOLS and SHOW SERVERS. If clients wait although servers are idle, RECONNECT \
+                 replaces the servers.",
             )
             .command(format!("RECONNECT {}", text::quoted(&pool.key.0)))
     }))
@@ -90,8 +92,10 @@ pub(super) const SESSION_IDLE: Condition = Condition {
     name: "session_pooling_idle",
     severities: &[Severity::Info],
     meaning: "In session pooling, clients hold servers that hardly work.",
-    evidence: "Over a full minute, five servers or more are assigned on average, and less than 10 % of them are in a query.",
-    advice: "Number of servers that transaction pooling would need; a matter of the pooler's configuration.",
+    evidence: "Over a full minute, five servers or more are assigned on average, and less than 10 \
+               % of them are in a query.",
+    advice: "Number of servers that transaction pooling would need; a matter of the pooler's \
+             configuration.",
     sustain: 10,
     explains: &[],
     find: session_idle,
@@ -119,12 +123,14 @@ fn session_idle(facts: &Facts<'_>) -> Vec<Finding> {
         let leased_now = text::whole(leased);
         let finding = Finding::new(Severity::Info, pool.scope())
             .evidence(format!(
-                "over a minute {leased:.1} servers assigned, {in_query:.1} in a query and {in_transaction:.1} idle in a transaction"
+                "over a minute {leased:.1} servers assigned, {in_query:.1} in a query and \
+                 {in_transaction:.1} idle in a transaction"
             ))
             .advice(format!(
-                "{leased_now} servers are held, and {in_query:.1} work. Transaction pooling would need about {needed} \
-                 instead of {leased_now}. A matter of the pooler's configuration: set pool_mode = transaction; session state \
-                 follows the clients (session_state = track), SHOW PINS shows what cannot.",
+                "{leased_now} servers are held, and {in_query:.1} work. Transaction pooling would \
+                 need about {needed} instead of {leased_now}. A matter of the pooler's \
+                 configuration: set pool_mode = transaction; session state follows the clients \
+                 (session_state = track), SHOW PINS shows what cannot.",
             ))
             .command("pool_mode = transaction");
         Some(finding)
@@ -137,7 +143,8 @@ pub(super) const LONG_TRANSACTION: Condition = Condition {
     severities: &[Severity::Warning],
     meaning: "A transaction has been open for more than five minutes.",
     evidence: "The age of the oldest transaction of the pool.",
-    advice: "Client, application and age; a matter of the application. Vacuum cannot remove rows that the transaction may see.",
+    advice: "Client, application and age; a matter of the application. Vacuum cannot remove rows \
+             that the transaction may see.",
     sustain: 2,
     explains: &[],
     find: long_transaction,
@@ -159,9 +166,9 @@ fn long_transaction(facts: &Facts<'_>) -> Vec<Finding> {
                 text::count(long.count, "transaction"),
             ))
             .advice(format!(
-                "Client {} of {name} has had a transaction open for {age} ({idle}, backend {}). The application's matter: \
-                 vacuum cannot clean up behind it, and its locks stay. transaction_timeout and idle_transaction_timeout bound \
-                 transactions.",
+                "Client {} of {name} has had a transaction open for {age} ({idle}, backend {}). \
+                 The application's matter: vacuum cannot clean up behind it, and its locks stay. \
+                 transaction_timeout and idle_transaction_timeout bound transactions.",
                 row.client, row.backend_pid,
             ))
             .command(format!("KILL_CLIENT {}", row.client));
@@ -175,7 +182,8 @@ pub(super) const SERVER_CHURN: Condition = Condition {
     severities: &[Severity::Warning],
     meaning: "Servers are opened anew all the time.",
     evidence: "More server logins in ten seconds than the pool has servers, and at least six.",
-    advice: "Mean life of a server, and the options that end servers; a matter of the pooler's configuration.",
+    advice: "Mean life of a server, and the options that end servers; a matter of the pooler's \
+             configuration.",
     sustain: 10,
     explains: &[],
     find: server_churn,
@@ -196,9 +204,10 @@ fn server_churn(facts: &Facts<'_>) -> Vec<Finding> {
                 text::count(pool.row.servers, "server"),
             ))
             .advice(format!(
-                "Servers live for {life} on average. A matter of the pooler's configuration: server_lifetime or \
-                 server_idle_timeout is too short, server_round_robin or session pooling uses up servers, or \
-                 server_reset_query fails. The log line `closing because` has the reason.",
+                "Servers live for {life} on average. A matter of the pooler's configuration: \
+                 server_lifetime or server_idle_timeout is too short, server_round_robin or \
+                 session pooling uses up servers, or server_reset_query fails. The log line \
+                 `closing because` has the reason.",
             ))
             .command("SHOW CONFIG");
         Some(finding)
@@ -210,8 +219,10 @@ pub(super) const STATEMENT_THRASH: Condition = Condition {
     name: "prepared_statement_thrash",
     severities: &[Severity::Warning],
     meaning: "Servers have to parse prepared statements again and again.",
-    evidence: "For 40 seconds, servers get a Parse for more than 10 % of all Binds, at ten Binds a second or more.",
-    advice: "Share of such requests; a larger max_prepared_statements, or fewer distinct statements in the application.",
+    evidence: "For 40 seconds, servers get a Parse for more than 10 % of all Binds, at ten Binds \
+               a second or more.",
+    advice: "Share of such requests; a larger max_prepared_statements, or fewer distinct \
+             statements in the application.",
     sustain: 30,
     explains: &[],
     find: statement_thrash,
@@ -232,9 +243,10 @@ fn statement_thrash(facts: &Facts<'_>) -> Vec<Finding> {
                 text::rate(binds, "Bind"),
             ))
             .advice(format!(
-                "{share} % of the requests with prepared statements make a server parse first: there are more distinct \
-                 statements than max_prepared_statements keeps per server. Raise it, or let the application use parameters \
-                 instead of literals in its SQL (SHOW DIGESTS shows statements that differ in literals only).",
+                "{share} % of the requests with prepared statements make a server parse first: \
+                 there are more distinct statements than max_prepared_statements keeps per \
+                 server. Raise it, or let the application use parameters instead of literals in \
+                 its SQL (SHOW DIGESTS shows statements that differ in literals only).",
             ))
             .command("SET max_prepared_statements = 1000");
         Some(finding)
@@ -247,7 +259,8 @@ pub(super) const SERVERS_LOST: Condition = Condition {
     severities: &[Severity::Warning],
     meaning: "Server connections end without Weir having closed them.",
     evidence: "Three servers or more of a pool within a minute.",
-    advice: "Causes outside of the pooler, and the timeout to set below theirs; a matter of the database or the network.",
+    advice: "Causes outside of the pooler, and the timeout to set below theirs; a matter of the \
+             database or the network.",
     sustain: 1,
     explains: &["server_churn"],
     find: servers_lost,
@@ -266,8 +279,9 @@ fn servers_lost(facts: &Facts<'_>) -> Vec<Finding> {
                 pool.row.servers
             ))
             .advice(format!(
-                "{lost} servers ended within a minute, and Weir did not close them. A matter of the database or the \
-                 network: PostgreSQL has restarted or ended them (pg_terminate_backend, idle_session_timeout), or a firewall drops \
+                "{lost} servers ended within a minute, and Weir did not close them. A matter of \
+                 the database or the network: PostgreSQL has restarted or ended them \
+                 (pg_terminate_backend, idle_session_timeout), or a firewall drops \
                  idle connections. In the last case set server_idle_timeout below its limit, or tcp_keepidle. The log line \
                  `closing because` has the text.",
             ))

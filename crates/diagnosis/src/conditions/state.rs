@@ -32,8 +32,9 @@ fn reload_failed(facts: &Facts<'_>) -> Vec<Finding> {
         Finding::new(Severity::Warning, "")
             .evidence(format!("reload failed {ago} ago: {}", failed.error))
             .advice(format!(
-                "The configuration in force is the one before: none of the changed files is used until a reload \
-                 succeeds. Correct the mistake, check the files with `weir check`, then reload. {}",
+                "The configuration in force is the one before: none of the changed files is used \
+                 until a reload succeeds. Correct the mistake, check the files with `weir check`, \
+                 then reload. {}",
                 failed.error
             ))
             .command("RELOAD")
@@ -56,7 +57,11 @@ pub(super) const CERTIFICATE: Condition = Condition {
 fn certificate(facts: &Facts<'_>) -> Vec<Finding> {
     let ending = facts.now.tls.iter().filter(|row| row.days_left < DAYS.0);
     first(ending.map(|row| {
-        let severity = if row.days_left < DAYS.1 { Severity::Critical } else { Severity::Warning };
+        let severity = if row.days_left < DAYS.1 {
+            Severity::Critical
+        } else {
+            Severity::Warning
+        };
         let until = text::date(row.not_after);
         let ends = match row.days_left {
             ..0 => format!("ended on {until}"),
@@ -73,8 +78,9 @@ fn certificate(facts: &Facts<'_>) -> Vec<Finding> {
         Finding::new(severity, row.file.clone())
             .evidence(format!("{} ({} side) {ends}", row.file, row.side))
             .advice(format!(
-                "The certificate in {} ({} side, subject {}) {ends}; from then on {refuse}. A matter of the configuration: replace \
-                 the file, then reload. Connections that are open stay.",
+                "The certificate in {} ({} side, subject {}) {ends}; from then on {refuse}. A \
+                 matter of the configuration: replace the file, then reload. Connections that are \
+                 open stay.",
                 row.file, row.side, row.subject
             ))
             .command("RELOAD")
@@ -113,8 +119,9 @@ fn cancels(facts: &Facts<'_>) -> Vec<Finding> {
     let finding = Finding::new(Severity::Warning, "")
         .evidence(format!("{requests} ({names})"))
         .advice(format!(
-            "{requests} for a connection to their server: {names}. A matter of the database or the network if connects are slow, \
-             of the application if it cancels in large numbers. After cancel_wait_timeout a request is dropped.",
+            "{requests} for a connection to their server: {names}. A matter of the database or \
+             the network if connects are slow, of the application if it cancels in large numbers. \
+             After cancel_wait_timeout a request is dropped.",
         ))
         .command("SHOW POOLS");
     vec![finding]
@@ -170,8 +177,8 @@ fn forgotten(facts: &Facts<'_>) -> Vec<Finding> {
         let finding = Finding::new(Severity::Warning, object)
             .evidence(format!("{name} is {words}; {waits}"))
             .advice(format!(
-                "{name} has been {words} for more than 5 min, and {waits}. An administrator's matter: the events tell who gave \
-                 the order. End it with {command}.",
+                "{name} has been {words} for more than 5 min, and {waits}. An administrator's \
+                 matter: the events tell who gave the order. End it with {command}.",
             ))
             .command(command.clone());
         Some(finding)
@@ -204,8 +211,9 @@ fn draining(facts: &Facts<'_>) -> Vec<Finding> {
         Finding::new(Severity::Info, "")
             .evidence(format!("{stay}; they are ended in {left}"))
             .advice(format!(
-                "{stay} with this process, which ends in {left} ({}): clients in transactions, pinned ones, and those with TLS. The \
-                 application's matter: they may reconnect now. drain_timeout is the limit.",
+                "{stay} with this process, which ends in {left} ({}): clients in transactions, \
+                 pinned ones, and those with TLS. The application's matter: they may reconnect \
+                 now. drain_timeout is the limit.",
                 text::time(drain.until)
             ))
             .command("SHOW CLIENTS")

@@ -21,11 +21,12 @@ const WAIT_US: u64 = 100_000;
 pub(super) const IDLE_TRANSACTIONS: Condition = Condition {
     name: "idle_transactions_fill_pool",
     severities: &[Severity::Critical],
-    meaning: "Clients wait while most servers of their pool sit in open transactions that do nothing.",
-    evidence: "The pool has assigned all servers and clients wait; more than half of the assigned servers have been idle in a \
-               transaction for a second or longer.",
-    advice: "Number of such servers, the application that has most of them, and the oldest client; a matter of the \
-             application.",
+    meaning: "Clients wait while most servers of their pool sit in open transactions that do \
+              nothing.",
+    evidence: "The pool has assigned all servers and clients wait; more than half of the assigned \
+               servers have been idle in a transaction for a second or longer.",
+    advice: "Number of such servers, the application that has most of them, and the oldest \
+             client; a matter of the application.",
     sustain: 10,
     explains: &["pool_too_small", "application_hogs_pool"],
     find: idle_transactions,
@@ -34,21 +35,24 @@ pub(super) const IDLE_TRANSACTIONS: Condition = Condition {
 fn idle_transactions(facts: &Facts<'_>) -> Vec<Finding> {
     let full = facts.pools.iter().filter(|pool| pool.waits_full() > 0);
     first(full.filter_map(|pool| {
-        let idle = Held::of(pool, |row| row.activity == Activity::InTransaction, |row| row.activity_us)?;
+        let is_idle = |row: &HolderRow| row.activity == Activity::InTransaction;
+        let idle = Held::of(pool, is_idle, |row| row.activity_us)?;
         let age = text::micros(idle.oldest.activity_us);
         let client = idle.oldest.client;
         let finding = Finding::new(Severity::Critical, pool.scope())
             .evidence(format!(
-                "{} waiting, the oldest for {}; {} of {} assigned servers idle in a transaction, the longest for {age}",
+                "{} waiting, the oldest for {}; {} of {} assigned servers idle in a transaction, \
+                 the longest for {age}",
                 text::count(pool.waits_full(), "client"),
                 text::micros(pool.row.maxwait_us),
                 idle.count,
                 pool.row.leased
             ))
             .advice(format!(
-                "{} of {} servers sit in open transactions, {} of them of {}; the oldest has been idle for {age} \
-                 (client {client}, backend {}). The application's matter: it keeps transactions open while it does other \
-                 work. End them with KILL_CLIENT, or bound all of them: SET idle_transaction_timeout = 30.",
+                "{} of {} servers sit in open transactions, {} of them of {}; the oldest has been \
+                 idle for {age} (client {client}, backend {}). The application's matter: it keeps \
+                 transactions open while it does other work. End them with KILL_CLIENT, or bound \
+                 all of them: SET idle_transaction_timeout = 30.",
                 idle.count,
                 pool.row.leased,
                 idle.of_application,
@@ -65,10 +69,11 @@ pub(super) const LONG_QUERIES: Condition = Condition {
     name: "long_queries_fill_pool",
     severities: &[Severity::Critical],
     meaning: "Clients wait while most servers of their pool run long statements.",
-    evidence: "The pool has assigned all servers and clients wait; more than half of the assigned servers have run a \
-               statement for 10 seconds or longer.",
-    advice: "Number of such servers, the application that has most of them, and the process id of the oldest statement for \
-             pg_stat_activity; a matter of the database or the application.",
+    evidence: "The pool has assigned all servers and clients wait; more than half of the assigned \
+               servers have run a statement for 10 seconds or longer.",
+    advice: "Number of such servers, the application that has most of them, and the process id of \
+             the oldest statement for pg_stat_activity; a matter of the database or the \
+             application.",
     sustain: 10,
     explains: &["pool_too_small", "application_hogs_pool"],
     find: long_queries,
@@ -84,17 +89,18 @@ fn long_queries(facts: &Facts<'_>) -> Vec<Finding> {
         let pid = long.oldest.backend_pid;
         let finding = Finding::new(Severity::Critical, pool.scope())
             .evidence(format!(
-                "{} waiting, the oldest for {}; {} of {} assigned servers in a statement for 10 s or longer, the longest for \
-                 {age}",
+                "{} waiting, the oldest for {}; {} of {} assigned servers in a statement for 10 s \
+                 or longer, the longest for {age}",
                 text::count(pool.waits_full(), "client"),
                 text::micros(pool.row.maxwait_us),
                 long.count,
                 pool.row.leased
             ))
             .advice(format!(
-                "{} of {} servers run statements older than 10 s, {} of them of {}; the oldest has run for {age} (client {}, \
-                 backend {pid}). A matter of the database or the application: look for locks and plans in \
-                 pg_stat_activity, and for the statement in SHOW DIGESTS. query_timeout bounds statements.",
+                "{} of {} servers run statements older than 10 s, {} of them of {}; the oldest \
+                 has run for {age} (client {}, backend {pid}). A matter of the database or the \
+                 application: look for locks and plans in pg_stat_activity, and for the statement \
+                 in SHOW DIGESTS. query_timeout bounds statements.",
                 long.count,
                 pool.row.leased,
                 long.of_application,
@@ -102,7 +108,8 @@ fn long_queries(facts: &Facts<'_>) -> Vec<Finding> {
                 long.oldest.client,
             ))
             .command(format!(
-                "SELECT pid, wait_event_type, wait_event, pg_blocking_pids(pid), query FROM pg_stat_activity WHERE pid = {pid}"
+                "SELECT pid, wait_event_type, wait_event, pg_blocking_pids(pid), query FROM \
+                 pg_stat_activity WHERE pid = {pid}"
             ));
         Some(finding)
     }))
@@ -113,9 +120,10 @@ pub(super) const SLOW_QUERIES: Condition = Condition {
     name: "slow_queries_fill_pool",
     severities: &[Severity::Warning],
     meaning: "Clients wait for servers that are busy with statements of 100 ms and more.",
-    evidence: "The pool has assigned all servers, a client has waited for 100 ms or longer, and queries took 100 ms or longer on \
-               average over 10 seconds.",
-    advice: "Mean duration of the queries, and where to find the slow ones; a matter of the database or the application.",
+    evidence: "The pool has assigned all servers, a client has waited for 100 ms or longer, and \
+               queries took 100 ms or longer on average over 10 seconds.",
+    advice: "Mean duration of the queries, and where to find the slow ones; a matter of the \
+             database or the application.",
     sustain: 10,
     explains: &["pool_too_small"],
     find: slow_queries,
@@ -127,9 +135,10 @@ fn slow_queries(facts: &Facts<'_>) -> Vec<Finding> {
         Finding::new(Severity::Warning, pool.scope())
             .evidence(crowd(pool, mean_us))
             .advice(format!(
-                "All {} servers are busy, and queries take {} on average. A matter of the database or the application: find \
-                 the statements that take the time in SHOW DIGESTS, and their waits in pg_stat_activity. A larger pool \
-                 helps only if the database has cores to spare.",
+                "All {} servers are busy, and queries take {} on average. A matter of the \
+                 database or the application: find the statements that take the time in SHOW \
+                 DIGESTS, and their waits in pg_stat_activity. A larger pool helps only if the \
+                 database has cores to spare.",
                 pool.row.leased,
                 text::micros(mean_us),
             ))
@@ -142,8 +151,9 @@ pub(super) const TOO_SMALL: Condition = Condition {
     name: "pool_too_small",
     severities: &[Severity::Warning],
     meaning: "Clients wait although queries are short: the pool has too few servers for them.",
-    evidence: "The pool has assigned all servers, a client has waited for 100 ms or longer, and queries took less than 100 ms on \
-               average over 10 seconds. Pools that find their own size are left out.",
+    evidence: "The pool has assigned all servers, a client has waited for 100 ms or longer, and \
+               queries took less than 100 ms on average over 10 seconds. Pools that find their \
+               own size are left out.",
     advice: "A larger `pool_size`, or `auto`; a matter of the pooler's configuration.",
     sustain: 10,
     explains: &[],
@@ -156,18 +166,23 @@ fn too_small(facts: &Facts<'_>) -> Vec<Finding> {
     first(crowded.map(|(pool, mean_us)| {
         let (size, waiting) = (pool.size(), pool.waits(WaitReason::PoolFull));
         let advised = facts.now.sizings.iter().find(|sizing| {
-            sizing.mode == "advise" && (&sizing.database, &sizing.user) == (&pool.key.0, &pool.key.1)
+            sizing.mode == "advise"
+                && (&sizing.database, &sizing.user) == (&pool.key.0, &pool.key.1)
         });
         let (more, source) = match advised {
-            Some(sizing) if sizing.size > size => (sizing.size, " (found by pool_size_mode = advise)"),
+            Some(sizing) if sizing.size > size => (
+                sizing.size,
+                " (found by pool_size_mode = \
+                                                                 advise)",
+            ),
             _ => (size.saturating_add(waiting.clamp(1, (size / 2).max(1))), ""),
         };
         Finding::new(Severity::Warning, pool.scope())
             .evidence(crowd(pool, mean_us))
             .advice(format!(
-                "Queries take {} on average, yet {} for one of {size} servers. A matter of the pooler's configuration: \
-                 if the database has cores to spare, try pool_size = {more}{source} for {}, or pool_size = auto, which \
-                 finds the size by itself.",
+                "Queries take {} on average, yet {} for one of {size} servers. A matter of the \
+                 pooler's configuration: if the database has cores to spare, try pool_size = \
+                 {more}{source} for {}, or pool_size = auto, which finds the size by itself.",
                 text::micros(mean_us),
                 text::count_verb(waiting, "client", "waits", "wait"),
                 pool.key.0,
@@ -202,9 +217,11 @@ fn crowd(pool: &PoolFacts<'_>, mean_us: u64) -> String {
 pub(super) const LIMIT_FULL: Condition = Condition {
     name: "server_limit_full",
     severities: &[Severity::Warning],
-    meaning: "Clients wait while their pool has room: a limit over several pools allows no further server.",
+    meaning: "Clients wait while their pool has room: a limit over several pools allows no \
+              further server.",
     evidence: "Clients wait because max_db_connections or max_user_connections is reached.",
-    advice: "The limit with its usage, and the pools that have the servers; a matter of the pooler's configuration.",
+    advice: "The limit with its usage, and the pools that have the servers; a matter of the \
+             pooler's configuration.",
     sustain: 10,
     explains: &[],
     find: limit_full,
@@ -219,13 +236,21 @@ fn limit_full(facts: &Facts<'_>) -> Vec<Finding> {
         let blocked = limits.iter().find(|(reason, _)| pool.waits(*reason) > 0);
         let (reason, name) = *blocked?;
         let is_database = reason == WaitReason::DatabaseLimit;
-        let scope = if is_database { &pool.key.0 } else { &pool.key.1 };
+        let scope = if is_database {
+            &pool.key.0
+        } else {
+            &pool.key.1
+        };
         let mut limits = facts.now.limits.iter();
         let limit = limits.find(|limit| limit.name == name && limit.scope == *scope);
         let (used, max) = limit.map_or((0, 0), |limit| (limit.used, limit.max));
         let pools = facts.pools.iter();
         let shares = pools.filter(|other| {
-            let of = if is_database { &other.key.0 } else { &other.key.1 };
+            let of = if is_database {
+                &other.key.0
+            } else {
+                &other.key.1
+            };
             of == scope && other.row.servers > 0
         });
         let mut shares: Vec<_> = shares.collect();
@@ -237,18 +262,23 @@ fn limit_full(facts: &Facts<'_>) -> Vec<Finding> {
         let waiting = pool.waits(reason);
         let finding = Finding::new(Severity::Warning, pool.scope())
             .evidence(format!(
-                "{} waiting, the oldest for {}; {} of {} servers open; {name} of {scope}: {used} of {max}",
+                "{} waiting, the oldest for {}; {} of {} servers open; {name} of {scope}: {used} \
+                 of {max}",
                 text::count(waiting, "client"),
                 text::micros(pool.row.maxwait_us),
                 pool.row.servers,
                 pool.size(),
             ))
             .advice(format!(
-                "{name} of {scope} is full: {used} of {max} servers. Pools with the most of them: {}. A matter of the \
-                 pooler's configuration: raise {name}, or lower pool_size or server_idle_timeout of these pools.",
+                "{name} of {scope} is full: {used} of {max} servers. Pools with the most of them: \
+                 {}. A matter of the pooler's configuration: raise {name}, or lower pool_size or \
+                 server_idle_timeout of these pools.",
                 names.join(", "),
             ))
-            .command(format!("{name} = {}", max.saturating_add(waiting.clamp(1, max.max(1)))));
+            .command(format!(
+                "{name} = {}",
+                max.saturating_add(waiting.clamp(1, max.max(1)))
+            ));
         Some(finding)
     }))
 }
@@ -259,7 +289,8 @@ pub(super) const PINS: Condition = Condition {
     severities: &[Severity::Warning],
     meaning: "Pinned clients keep half of their pool's servers or more beyond their transactions.",
     evidence: "pinned >= 50 % of the pool's size, in transaction or statement pooling.",
-    advice: "The most frequent reason with its remedy, and the application; a matter of the application.",
+    advice: "The most frequent reason with its remedy, and the application; a matter of the \
+             application.",
     sustain: 10,
     explains: &["pool_too_small", "application_hogs_pool"],
     find: pins,
@@ -272,17 +303,30 @@ fn pins(facts: &Facts<'_>) -> Vec<Finding> {
     });
     first(full.map(|pool| {
         let pinned = pool.holders.iter().filter(|row| !row.pin.is_empty());
-        let reasons = pinned.clone().flat_map(|row| row.pin.split(',').map(str::trim));
+        let reasons = pinned
+            .clone()
+            .flat_map(|row| row.pin.split(',').map(str::trim));
         let totals = facts.now.databases.get(&pool.key.0);
         let usual = totals.and_then(|row| row.pins.iter().max_by_key(|(_, count)| **count));
         let reason = text::most(reasons).map(|(reason, _)| reason);
-        let reason = reason.or_else(|| usual.map(|(reason, _)| *reason)).unwrap_or("unknown");
+        let reason = reason
+            .or_else(|| usual.map(|(reason, _)| *reason))
+            .unwrap_or("unknown");
         let application = text::most(pinned.clone().map(|row| row.application.as_str()));
         let of = application.map_or(String::new(), |(name, _)| {
             format!(", most often from {}", text::named(name))
         });
         let command = pinned.max_by_key(|row| row.activity_us);
-        let command = command.map_or_else(|| "SHOW PINS".to_owned(), |row| format!("KILL_CLIENT {}", row.client));
+        let command = command.map_or_else(
+            || "SHOW PINS".to_owned(),
+            |row| {
+                format!(
+                    "KILL_CLIENT \
+                                              {}",
+                    row.client
+                )
+            },
+        );
         Finding::new(Severity::Warning, pool.scope())
             .evidence(format!(
                 "{} of {} servers pinned; {} waiting",
@@ -291,8 +335,8 @@ fn pins(facts: &Facts<'_>) -> Vec<Finding> {
                 text::count(pool.row.counts.cl_waiting, "client"),
             ))
             .advice(format!(
-                "{} of {} servers are pinned, mostly by {reason}{of}. The application's matter: {} max_pinned bounds pinned \
-                 clients; SHOW PINS lists them.",
+                "{} of {} servers are pinned, mostly by {reason}{of}. The application's matter: \
+                 {} max_pinned bounds pinned clients; SHOW PINS lists them.",
                 pool.row.pinned,
                 pool.size(),
                 remedy(reason),
@@ -321,9 +365,10 @@ fn remedy(reason: &str) -> &'static str {
 pub(super) const HOG: Condition = Condition {
     name: "application_hogs_pool",
     severities: &[Severity::Warning],
-    meaning: "An application takes most of the time of a pool's servers while others wait for them.",
-    evidence: "The pool has assigned all servers and clients wait; one of several applications has more than 60 % of the servers' \
-               time of the last minute.",
+    meaning: "An application takes most of the time of a pool's servers while others wait for \
+              them.",
+    evidence: "The pool has assigned all servers and clients wait; one of several applications \
+               has more than 60 % of the servers' time of the last minute.",
     advice: "The application with its share, and how to separate it; a matter of the application.",
     sustain: 10,
     explains: &["pool_too_small"],
@@ -333,7 +378,11 @@ pub(super) const HOG: Condition = Condition {
 fn hog(facts: &Facts<'_>) -> Vec<Finding> {
     let full = facts.pools.iter().filter(|pool| pool.waits_full() > 0);
     first(full.filter_map(|pool| {
-        let busy = |key| facts.windows.application(key, ApplicationFigure::BusyTime, Span::Long);
+        let busy = |key| {
+            facts
+                .windows
+                .application(key, ApplicationFigure::BusyTime, Span::Long)
+        };
         let rows = facts.applications(pool).filter(|(_, row)| row.clients > 0);
         let rows: Vec<_> = rows.map(|(key, row)| (busy(key), key, row)).collect();
         let all: f64 = rows.iter().map(|(busy, ..)| busy).sum();
@@ -344,14 +393,16 @@ fn hog(facts: &Facts<'_>) -> Vec<Finding> {
         let (share, name) = (text::whole(most * 100.0 / all), text::named(&key.2));
         let finding = Finding::new(Severity::Warning, pool.scope())
             .evidence(format!(
-                "{name} has {share} % of the servers' time of the last minute, with {} of {}; {} waiting",
+                "{name} has {share} % of the servers' time of the last minute, with {} of {}; {} \
+                 waiting",
                 row.clients,
                 text::count(pool.row.clients, "client"),
                 text::count(pool.waits_full(), "client"),
             ))
             .advice(format!(
-                "{name} uses {share} % of the pool's servers, {} the rest. The application's matter: give it a user of its \
-                 own with its own pool_size, or bound it by a query rule with max_concurrency.",
+                "{name} uses {share} % of the pool's servers, {} the rest. The application's \
+                 matter: give it a user of its own with its own pool_size, or bound it by a query \
+                 rule with max_concurrency.",
                 text::count_verb(rows.len() as u64 - 1, "other application", "uses", "use"),
             ))
             .command(text::digests_of(pool.key));
@@ -377,7 +428,12 @@ fn wait_timeouts(facts: &Facts<'_>) -> Vec<Finding> {
         if count == 0 {
             return None;
         }
-        let reason = pool.row.activity.waits.iter().max_by_key(|(_, count)| **count);
+        let reason = pool
+            .row
+            .activity
+            .waits
+            .iter()
+            .max_by_key(|(_, count)| **count);
         let reason = reason.map_or(String::new(), |(reason, count)| {
             let waits = text::count_verb(*count, "client", "waits", "wait");
             format!(" Now {waits} for the reason \"{}\".", reason.name())
@@ -388,8 +444,9 @@ fn wait_timeouts(facts: &Facts<'_>) -> Vec<Finding> {
                 text::count_verb(count, "wait", "was ended", "were ended")
             ))
             .advice(format!(
-                "{count} waits of clients ended with an error (53300) within a minute.{reason} The cause is another condition of \
-                 this pool or of its host; a longer query_wait_timeout only delays the error.",
+                "{count} waits of clients ended with an error (53300) within a minute.{reason} \
+                 The cause is another condition of this pool or of its host; a longer \
+                 query_wait_timeout only delays the error.",
             ))
             .command("SHOW WAITS");
         Some(finding)

@@ -47,8 +47,9 @@ fn worker_full(facts: &Facts<'_>) -> Vec<Finding> {
             row.clients, row.servers
         ))
         .advice(format!(
-            "Worker {} is full with {} of {all} clients: their requests wait for it. The pooler's matter: clients stay with the \
-             worker that accepted them. Let the busiest ones reconnect (KILL_CLIENT), so that they spread.",
+            "Worker {} is full with {} of {all} clients: their requests wait for it. The pooler's \
+             matter: clients stay with the worker that accepted them. Let the busiest ones \
+             reconnect (KILL_CLIENT), so that they spread.",
             row.worker, row.clients
         ))
         .command("SHOW CLIENTS");
@@ -88,9 +89,10 @@ fn workers_full(facts: &Facts<'_>) -> Vec<Finding> {
             rate(PoolFigure::ClientLogins, "logins"),
         ))
         .advice(format!(
-            "Weir is bound by its processor time with {} and {}. The pooler's matter: if the machine has more \
-             cores than workers, raise workers and restart; else run more processes (so_reuseport). Logins with TLS cost the \
-             most: let applications keep their connections.",
+            "Weir is bound by its processor time with {} and {}. The pooler's matter: if the \
+             machine has more cores than workers, raise workers and restart; else run more \
+             processes (so_reuseport). Logins with TLS cost the most: let applications keep their \
+             connections.",
             rate(PoolFigure::Transactions, "transactions"),
             rate(PoolFigure::ClientLogins, "logins"),
         ))
@@ -102,7 +104,8 @@ fn workers_full(facts: &Facts<'_>) -> Vec<Finding> {
 pub(super) const STALL: Condition = Condition {
     name: "worker_stalled",
     severities: &[Severity::Warning, Severity::Critical],
-    meaning: "The event loop of a worker did not turn for 100 ms or longer; all its clients waited.",
+    meaning: "The event loop of a worker did not turn for 100 ms or longer; all its clients \
+              waited.",
     evidence: "The longest turn of the last minute; critical from one second on.",
     advice: "Worker and duration; swapping, a quota of the control group, or a defect.",
     sustain: 1,
@@ -125,13 +128,17 @@ fn stall(facts: &Facts<'_>) -> Vec<Finding> {
         let throttled = text::whole(facts.windows.throttled());
         let throttled = match throttled {
             0 => String::new(),
-            _ => format!(" The control group has taken the processor away {throttled} times within a minute."),
+            _ => format!(
+                " The control group has taken the processor away {throttled} times \
+                          within a minute."
+            ),
         };
         Finding::new(severity, format!("worker {}", row.worker))
             .evidence(format!("longest turn of the last minute {lasted}"))
             .advice(format!(
-                "Worker {} did not turn for {lasted}; its {} waited.{throttled} A matter of the machine: swapping, a quota of \
-                 processor time, or other processes. If none of it is the case, report it.",
+                "Worker {} did not turn for {lasted}; its {} waited.{throttled} A matter of the \
+                 machine: swapping, a quota of processor time, or other processes. If none of it \
+                 is the case, report it.",
                 row.worker,
                 text::count(row.clients, "client"),
             ))
@@ -160,9 +167,9 @@ fn throttle(facts: &Facts<'_>) -> Vec<Finding> {
     let finding = Finding::new(Severity::Warning, "")
         .evidence(format!("{periods} throttled periods within a minute"))
         .advice(format!(
-            "The quota of the control group was used up {periods} times within a minute, and Weir stood still for the rest of \
-             each period. A matter of the machine: raise CPUQuota (in Kubernetes, the limit on cpu), or set workers to the \
-             number of cores of the quota.",
+            "The quota of the control group was used up {periods} times within a minute, and Weir \
+             stood still for the rest of each period. A matter of the machine: raise CPUQuota (in \
+             Kubernetes, the limit on cpu), or set workers to the number of cores of the quota.",
         ))
         .command("cat /sys/fs/cgroup/cpu.stat");
     vec![finding]
@@ -192,7 +199,8 @@ fn lookups(facts: &Facts<'_>) -> Vec<Finding> {
             facts.now.broken_lookups
         ))
         .advice(
-            "The pooler's matter: a defect of Weir, which may cost single connections. Report the lines of the log at this time.",
+            "The pooler's matter: a defect of Weir, which may cost single connections. Report the \
+             lines of the log at this time.",
         );
     vec![finding]
 }
