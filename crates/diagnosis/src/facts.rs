@@ -5,6 +5,14 @@ use weir_stats::{ApplicationKey, ApplicationRow, HolderRow, PoolRow, Snapshot, W
 use crate::peaks::Peaks;
 use crate::windows::{PoolFigure, PoolTrack, Span, Windows};
 
+/// Name under which workers count applications that had to make room. Its counters leap when one is added.
+const OTHER: &str = "(other)";
+
+/// True if the counters of an application are those of one application.
+pub(crate) fn is_one((_, _, name): &ApplicationKey) -> bool {
+    name != OTHER
+}
+
 /// Facts of one sample.
 #[derive(Debug)]
 pub(crate) struct Facts<'a> {
@@ -79,7 +87,7 @@ impl<'a> Facts<'a> {
         is_it.then_some(pool)
     }
 
-    /// Applications of a pool.
+    /// Applications of a pool, without those that are counted together.
     pub(crate) fn applications(
         &self,
         pool: &PoolFacts<'_>,
@@ -92,7 +100,9 @@ impl<'a> Facts<'a> {
         };
         let is_only = pool.is_only;
         let rows = self.now.applications.range(from..);
-        rows.take_while(move |((of, by, _), _)| *of == database && (is_only || *by == user))
+        let rows =
+            rows.take_while(move |((of, by, _), _)| *of == database && (is_only || *by == user));
+        rows.filter(|(key, _)| is_one(key))
     }
 }
 

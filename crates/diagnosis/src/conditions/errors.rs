@@ -3,7 +3,7 @@
 use weir_stats::{Blame, Severity};
 
 use crate::conditions::{Condition, Finding, first};
-use crate::facts::Facts;
+use crate::facts::{Facts, is_one};
 use crate::text;
 use crate::windows::{ApplicationFigure, Span};
 
@@ -104,7 +104,7 @@ fn storm(facts: &Facts<'_>) -> Vec<Finding> {
 
 /// Application with the most errors of the last minute, of any code.
 fn noisiest(facts: &Facts<'_>) -> String {
-    let keys = facts.now.applications.keys();
+    let keys = facts.now.applications.keys().filter(|key| is_one(key));
     let counts = keys.map(|key| {
         let errors = facts
             .windows

@@ -6,7 +6,7 @@ use weir_stats::{
 };
 
 use super::*;
-use crate::fixture::{START, calm, fail_logins, holder, host, wait, with, with_pool};
+use crate::fixture::{START, application, calm, fail_logins, holder, host, wait, with, with_pool};
 
 /// Snapshot with a transaction that has been open for so long; `long_transaction` takes two samples.
 fn open(second: u64, seconds: u64) -> Snapshot {
@@ -343,6 +343,24 @@ fn a_forced_user_has_the_holders_of_all_users() {
     };
     let mut watch = Watch::new();
     run(&mut watch, (0..20).map(two));
+    assert_eq!(watch.conditions()[0].condition, "pool_too_small");
+}
+
+#[test]
+fn applications_that_are_counted_together_are_no_hog() {
+    let snapshot = |s| {
+        let mut snapshot = crowded(s);
+        let row = application(&mut snapshot, "(other)", 3);
+        row.counters.transaction_us = s * 900_000;
+        application(&mut snapshot, "web", 3).counters.transaction_us = s * 50_000;
+        application(&mut snapshot, "billing", 3)
+            .counters
+            .transaction_us = s * 50_000;
+        snapshot
+    };
+    let mut watch = Watch::new();
+    run(&mut watch, (0..20).map(snapshot));
+    assert_eq!(watch.conditions().len(), 1);
     assert_eq!(watch.conditions()[0].condition, "pool_too_small");
 }
 
