@@ -46,6 +46,17 @@ pub(crate) enum CancelFrom {
     Worker(Place),
 }
 
+/// Detail of a worker's figures for another thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// A row for each client and server.
+    Connections,
+    /// Pools, digests if they are on the page, and counts over all clients.
+    Page,
+    /// Pools, and whatever the servers show. Visits no client that has no server.
+    Watch,
+}
+
 /// Message to a worker: everything that reaches it except through sockets and timers.
 pub(crate) enum Message {
     /// New client for this worker.
@@ -120,8 +131,8 @@ pub(crate) enum Message {
     Pulse(u64),
     /// Result of a host name lookup.
     Resolved(Resolved),
-    /// Send this worker's figures; the caller waits for them, within limits.
-    Measure(Sender<Box<Snapshot>>),
+    /// Send this worker's figures in this detail; the caller waits for them, within limits.
+    Measure(Detail, Sender<Box<Snapshot>>),
     /// Configuration has changed.
     Settings,
     /// Stop the worker.

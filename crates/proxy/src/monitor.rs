@@ -20,7 +20,7 @@ use weir_stats::Snapshot;
 use crate::clock::Clock;
 use crate::global::{Global, lock};
 use crate::listen::{self, ListenError};
-use crate::mailbox::Message;
+use crate::mailbox::{Detail, Message};
 use crate::running::Running;
 
 mod check;
@@ -227,7 +227,8 @@ impl Desk {
         if let Some(known) = figures.as_ref().filter(|known| now < known.at.plus(FRESH)) {
             return known.page.clone();
         }
-        let page = collect(&self.global).map(|snapshot| self.pages.metrics(snapshot).into());
+        let page =
+            collect(&self.global, Detail::Page).map(|snapshot| self.pages.metrics(snapshot).into());
         let at = self.global.clock.now();
         *figures = Some(Figures {
             at,
@@ -238,12 +239,12 @@ impl Desk {
 }
 
 /// Collects the figures of all workers, or none: a total without one worker would seem to fall.
-fn collect(global: &Global) -> Result<Snapshot, String> {
+pub(crate) fn collect(global: &Global, detail: Detail) -> Result<Snapshot, String> {
     let workers = global.worker_count();
     let (sender, answers) = bounded(workers);
     for mailbox in (0..workers).filter_map(|worker| global.mailbox(worker)) {
         // A full mailbox is not being read; a worker that has ended takes no message either.
-        drop(mailbox.send(Message::Measure(sender.clone())));
+        drop(mailbox.send(Message::Measure(detail, sender.clone())));
     }
     drop(sender);
     let until = global.clock.now().plus(WORKERS_MAX);
@@ -274,6 +275,7 @@ fn collect(global: &Global) -> Result<Snapshot, String> {
     global.show_statements(&mut snapshot, false);
     global.show_database_hosts(&mut snapshot, global.clock.now());
     snapshot.process = process::describe(global.clock);
+    global.show_facts(&mut snapshot);
     Ok(snapshot)
 }
 

@@ -92,6 +92,13 @@ pub struct PoolActivity {
 }
 
 impl PoolActivity {
+    /// Sets the number of idle clients to the rest of all `clients`.
+    pub fn rest_of(&mut self, clients: u64) {
+        let waiting: u64 = self.waits.values().sum();
+        let others = waiting + self.in_query + self.in_transaction + self.pinned;
+        self.idle = clients.saturating_sub(others);
+    }
+
     /// Adds a client.
     pub fn count(&mut self, activity: Activity) {
         match activity {

@@ -49,9 +49,9 @@ impl<D: Driver> Worker<D> {
                 }
             }
             Message::Mirror(newcomer) => self.mirror_arrived(*newcomer),
-            Message::Measure(answer) => {
+            Message::Measure(detail, answer) => {
                 // The asker may have given up. The channel has room for an answer of each worker.
-                drop(answer.try_send(Box::new(self.measure())));
+                drop(answer.try_send(Box::new(self.measure(detail))));
             }
             Message::Resolved(resolved) => self.resolved(resolved),
             Message::Settings => self.settle_groups(),

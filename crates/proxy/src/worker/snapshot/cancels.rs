@@ -1,6 +1,6 @@
 //! Cancel requests on their way, as rows of the console.
 
-use weir_stats::{ClientCounters, ClientRow, ClientState, ServerRow, ServerState, Snapshot};
+use weir_stats::{ClientRow, ClientState, ServerRow, ServerState, Snapshot};
 
 use super::super::tables::Tables;
 use super::Worker;
@@ -45,7 +45,6 @@ impl<D: Driver> Worker<D> {
             tls: String::new(),
             application_name: String::new(),
             prepared_statements: 0,
-            counters: ClientCounters::default(),
             buffers: self.buffers(canceller.key, &[]),
             worker: self.number,
         })
