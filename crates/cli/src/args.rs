@@ -2,6 +2,7 @@
 
 mod rules;
 mod statements;
+mod top;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use weir_command::exit::{self, Exit};
 
 pub(crate) use self::rules::{InputKind, Rules, RulesTest};
 pub(crate) use self::statements::{Statements, StatementsExport};
+pub(crate) use self::top::Top;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,6 +31,7 @@ Examples:
   weir statements export app              write the statements that a user may run
   weir rules test new.toml --against log  count the statements of a log that new rules would meet
   weir hba explain ann shop 10.1.2.3      say which line of auth_hba_file decides, and why
+  weir top                                watch a running one, or a PgBouncer
   psql -p 6432 -d weir -c 'SHOW POOLS'    look inside a running one
 
 Environment:
@@ -125,6 +128,9 @@ pub(crate) enum Command {
     /// Write the statements that a user may run
     #[command(subcommand)]
     Statements(Statements),
+    /// Watch a running pooler in the terminal: who waits, for what, and who holds the servers
+    #[command(after_help = top::AFTER_HELP)]
+    Top(Top),
     /// Compare poolers by reproducible benchmarks
     Bench,
     /// Find out how many connections a database is worth

@@ -24,6 +24,7 @@ mod run;
 mod secrets;
 mod signals;
 mod statements;
+mod top;
 mod upgrade;
 
 use std::process::ExitCode;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
             Command::Rules(args::Rules::Test(args)) => rules::test(args),
             Command::Run(args) => run::run(args),
             Command::Statements(args::Statements::Export(args)) => statements::export(args),
+            Command::Top(args) => top::show(args),
             Command::Upgrade(args) => upgrade::ask(args),
             Command::Schema => {
                 exit::print(&weir_config::schema_json());

@@ -92,9 +92,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "weir-rules",
             "weir-session",
             "weir-sql",
+            "weir-top",
             "weir-wire",
         ],
     ),
+    ("weir-top", &["weir-proxy"]),
     ("weir-lab-cli", &["weir-command", "weir-lab"]),
     (
         "weir-testkit",
