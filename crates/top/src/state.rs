@@ -10,8 +10,9 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 pub(crate) use self::keys::KEYS;
+use self::position::LINES_AROUND;
+pub(crate) use self::position::Position;
 use self::position::Positions;
-pub(crate) use self::position::{LINES_AROUND, Position};
 use crate::clock::Moment;
 use crate::columns::Scene;
 use crate::data::{Data, Reply};
@@ -24,6 +25,10 @@ use crate::view::{HEADER, View};
 pub const INTERVAL_MIN: Duration = Duration::from_millis(500);
 /// Longest time between two refreshes.
 pub const INTERVAL_MAX: Duration = Duration::from_secs(10);
+
+/// Lines for the text of the chosen diagnosis, and the number of lines from which on there is room for them.
+const PANEL: usize = 6;
+const PANEL_FROM: usize = 10;
 
 /// Time for which a notice is shown.
 const NOTICE: Duration = Duration::from_secs(6);
@@ -107,9 +112,9 @@ pub(crate) struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Timed {
     /// Time of the present query, or of the wait for a server.
-    #[default]
     Query,
-    /// Time of the present step of a transaction.
+    /// Time of the present step of a transaction: its query, the wait for the next one, or the wait for a server.
+    #[default]
     Xact,
     /// Time since the connection was made.
     Session,
@@ -289,10 +294,8 @@ impl State {
         let choice = self.positions.of(view).choice(self.display);
         self.grid = Grid::new(view, self.scene(), &choice);
         let lines = self.grid.as_ref().map_or(&[][..], |grid| &grid.lines);
-        let height = usize::from(self.size.1);
-        self.positions
-            .of(view)
-            .follow(lines, height.saturating_sub(LINES_AROUND));
+        let height = self.row_count();
+        self.positions.of(view).follow(lines, height);
     }
 
     /// Inputs of the values that are shown. Ages count up to the time of the answers.
@@ -304,6 +307,22 @@ impl State {
             zone: &self.zone,
             timed: self.display.timed,
             has_rates: true,
+        }
+    }
+
+    /// Number of rows that have a place on the screen.
+    pub(crate) fn row_count(&self) -> usize {
+        let lines = usize::from(self.size.1).saturating_sub(LINES_AROUND);
+        lines.saturating_sub(self.panel_height())
+    }
+
+    /// Number of lines below the rows for the text of the chosen diagnosis.
+    pub(crate) fn panel_height(&self) -> usize {
+        let lines = usize::from(self.size.1).saturating_sub(LINES_AROUND);
+        if self.view == View::Diagnoses && lines >= PANEL_FROM {
+            PANEL
+        } else {
+            0
         }
     }
 

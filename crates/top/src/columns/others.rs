@@ -28,7 +28,7 @@ pub(crate) const DIAGNOSES: &[Sheet] = &[
         key: &["condition", "scope"],
         sort: ("lasts", Direction::Falling),
         is_idle: never_idle,
-        note: "waits, pauses and limits only",
+        note: "waits, pauses, limits",
         empty: "No client waits, nothing is paused or disabled, and no limit of servers is near. View 2 shows the pools.",
     },
 ];
@@ -143,7 +143,7 @@ pub(crate) const HOSTS: &[Sheet] = &[
         key: &["name"],
         sort: ("database", Direction::Rising),
         is_idle: never_idle,
-        note: "one host each: roles and lag are known of databases with replicas",
+        note: "without replicas",
         empty: "No databases: the configuration names none.",
     },
 ];

@@ -252,14 +252,14 @@ impl Reader<'_> {
         let activity = own("activity").or_else(|| self.joined(row, "activity"));
         let lasts = own("activity_us").or_else(|| self.joined(row, "activity_us"));
         match (self.scene.timed, activity, own("state")) {
-            (Timed::Query, Some("in query" | "waiting"), _)
-            | (Timed::Xact, Some("in query" | "idle in transaction"), _) => Value::number(lasts),
+            (_, Some("in query" | "waiting"), _)
+            | (Timed::Xact, Some("idle in transaction"), _) => Value::number(lasts),
             (_, Some(_), _) => Value::Unknown,
             (_, None, Some("waiting")) => {
                 micros(table, row, ["wait", "wait_us"]).map_or(Value::Unknown, Value::Number)
             }
-            // PgBouncer does not tell when the transaction began.
-            (Timed::Query, None, Some("active")) => self.age(own("request_time")),
+            // PgBouncer does not tell when the transaction began: it is at least as old as its last request.
+            (_, None, Some("active")) => self.age(own("request_time")),
             _ => Value::Unknown,
         }
     }

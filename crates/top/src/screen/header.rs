@@ -92,7 +92,7 @@ fn first(state: &State, width: usize) -> Parts {
     let version = version(state.feed.data());
     let version = version.unwrap_or_else(|| "-".to_owned());
     let interval = state.interval.as_secs_f64();
-    let age = state.age().map(|age| format::duration(rounded(age)));
+    let age = state.age().map(|age| age_text(age));
     let (freshness, tone) = match (&state.feed.lost, age) {
         (Some(reason), Some(age)) => (
             format!("no data for {age}: {}", text::clean(reason)),
@@ -120,15 +120,14 @@ fn first(state: &State, width: usize) -> Parts {
     parts
 }
 
-/// Age in microseconds, in steps that do not flicker.
-fn rounded(age: Duration) -> f64 {
+/// Age in steps that do not flicker.
+fn age_text(age: Duration) -> String {
     let seconds = age.as_secs_f64();
-    let seconds = if seconds < 10.0 {
-        (seconds * 10.0).floor() / 10.0
-    } else {
-        seconds.floor()
-    };
-    seconds * 1e6
+    match seconds {
+        seconds if seconds < 10.0 => format!("{:.1} s", (seconds * 10.0).floor() / 10.0),
+        seconds if seconds < 600.0 => format!("{:.0} s", seconds.floor()),
+        seconds => format::duration(seconds * 1e6),
+    }
 }
 
 fn verdict(state: &State) -> Parts {
@@ -207,7 +206,7 @@ fn rates(state: &State) -> Parts {
         (WAITING.to_owned() + &" ".repeat(room), Tone::Plain),
     ];
     if let Some(ago) = restarted(state) {
-        let ago = format::duration(rounded(ago));
+        let ago = age_text(ago);
         parts = vec![
             (
                 format!("transactions {transactions}/s{queries}  "),

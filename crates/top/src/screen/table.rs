@@ -10,6 +10,9 @@ use crate::grid::{Grid, Line};
 use crate::state::State;
 use crate::text;
 
+/// Columns for the names in the text of a diagnosis.
+const PANEL_NAME: usize = 10;
+
 pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
     let line = |number: u16| Rect {
         y: area.y + number.min(area.height.saturating_sub(1)),
@@ -36,7 +39,7 @@ pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
     let names = names.collect::<Vec<_>>().join(&" ".repeat(GAP));
     write(vec![(names, Tone::Strong)], state, line(1), buffer);
     let position = state.position();
-    let height = area.height.saturating_sub(2);
+    let height = u16::try_from(state.row_count()).unwrap_or(area.height);
     let rows = grid.lines.iter().enumerate().skip(position.top);
     for ((number, row), place) in rows.zip(0..height) {
         let parts = parts(grid, row, &placed);
@@ -47,6 +50,37 @@ pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
                 Tone::Chosen.style(state.settings.has_color),
             );
         }
+    }
+    draw_panel(state, area, buffer);
+}
+
+/// Draws the text of the chosen diagnosis below the rows.
+fn draw_panel(state: &State, area: Rect, buffer: &mut Buffer) {
+    let height = u16::try_from(state.panel_height()).unwrap_or_default();
+    let Some(fields) = state.fields().filter(|_| height > 0) else {
+        return;
+    };
+    let room = usize::from(area.width).saturating_sub(PANEL_NAME);
+    let mut lines = vec![Vec::new()];
+    for name in ["evidence", "advice", "command"] {
+        let field = fields
+            .iter()
+            .find(|field| field.name == name && field.value != "-");
+        let Some(field) = field else { continue };
+        let mut name = name;
+        for line in text::wrapped(&field.value, room) {
+            let name = text::fitted(std::mem::take(&mut name), PANEL_NAME, text::Side::Left);
+            lines.push(vec![(name, Tone::Heading), (line, Tone::Plain)]);
+        }
+    }
+    let first = area.bottom().saturating_sub(height);
+    for (line, y) in lines.into_iter().zip(first..area.bottom()) {
+        let row = Rect {
+            y,
+            height: 1,
+            ..area
+        };
+        write(line, state, row, buffer);
     }
 }
 

@@ -1,7 +1,8 @@
 //! The chosen row with all columns of its table.
 
 use super::State;
-use crate::cell::{Cell, Value};
+use crate::cell::{Cell, Format, Value};
+use crate::columns::Source;
 use crate::text;
 
 /// Column of a row with its value, both safe for a terminal.
@@ -19,15 +20,17 @@ impl State {
         let table = (grid.sheet.table)(self.feed.data())?;
         let row = table.rows.get(line.number)?;
         let computed = grid.headings.iter().zip(&line.cells);
-        let computed = computed
-            .filter(|(heading, _)| !table.columns.iter().any(|column| column == heading.text));
+        let computed = computed.filter(|(heading, _)| {
+            let source = heading.column.source;
+            !matches!(source, Source::Count(..) | Source::Field(_))
+        });
         let computed = computed.map(|(heading, cell)| Field {
             name: heading.text.to_owned(),
             value: cell.text().to_owned(),
         });
         let all = table.columns.iter().zip(row).map(|(column, value)| {
             let value = Value::text(value.as_deref());
-            let value = Cell::new(value, crate::cell::Format::Text);
+            let value = Cell::new(value, Format::Text);
             Field {
                 name: text::clean(column),
                 value: value.text().to_owned(),

@@ -18,7 +18,7 @@ const COPY_MAX: usize = 48 * 1024;
 pub(crate) const KEYS: [(&str, &str); 18] = [
     (
         "1 to 8",
-        "views: diagnoses, pools, clients, servers, pins, errors, hosts, statements",
+        "diagnoses pools clients servers pins errors hosts statements",
     ),
     ("j k, arrows", "move; PgUp, PgDn, Home and End move further"),
     ("Enter", "all columns of the row"),
@@ -27,17 +27,14 @@ pub(crate) const KEYS: [(&str, &str); 18] = [
     ("r", "reverse the order"),
     (
         "/",
-        "filter rows by a regular expression; ! in front shows the other rows",
+        "filter rows by a regular expression; ! in front inverts it",
     ),
     ("n", "no filter"),
     ("space", "pause or resume the display"),
     ("+ -", "longer or shorter interval, 0.5 s to 10 s"),
     ("w", "wide: all columns; left and right move over them"),
     ("i", "hide or show what is idle"),
-    (
-        "t",
-        "time of clients and servers: query, step of the transaction, or session",
-    ),
+    ("t", "time of clients and servers: xact, session or query"),
     ("y", "copy the row (OSC 52)"),
     ("s", "save the view to a file"),
     ("K", "disconnect the client of the row; y confirms"),
@@ -114,9 +111,7 @@ impl State {
     }
 
     fn list_key(&mut self, key: Key) -> Vec<Effect> {
-        let page = usize::from(self.size.1)
-            .saturating_sub(super::LINES_AROUND)
-            .max(1);
+        let page = self.row_count().max(1);
         let row = self.position().row;
         match key {
             Key::Up | Key::Char('k') => self.choose(row.saturating_sub(1)),
