@@ -40,6 +40,7 @@ pub mod slapd;
 pub mod target;
 pub mod tempdir;
 pub mod tls;
+pub mod tmux;
 pub mod tools;
 pub mod weir;
 

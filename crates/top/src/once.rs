@@ -1,4 +1,4 @@
-//! One answer as text for pipes: the table of a view, or the tables of several as JSON.
+//! Output for pipes: the table of a view as text, or the tables of several views as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,7 +19,7 @@ use crate::state::Timed;
 use crate::text;
 use crate::view::{HEADER, View};
 
-/// What to print once.
+/// Output to print once.
 #[derive(Debug, Clone)]
 pub enum Once {
     /// Tables of these views as one JSON object.

@@ -144,6 +144,8 @@ fn translated(event: event::Event) -> Option<Event> {
         {
             return None;
         }
+        #[cfg(feature = "debug-panic")]
+        KeyCode::F(12) => panic!("the key that panics in test builds"),
         KeyCode::Backspace => Key::Backspace,
         KeyCode::Char(character) => Key::Char(character),
         KeyCode::Down => Key::Down,

@@ -138,7 +138,7 @@ impl Timed {
     }
 }
 
-/// What has the keyboard.
+/// Receiver of the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// A question to disconnect the client with this id, described by the label.

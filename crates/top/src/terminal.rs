@@ -48,12 +48,8 @@ impl Screen {
     }
 
     /// Puts a text into the clipboard by OSC 52, which terminals without it ignore.
-    #[expect(
-        clippy::unused_self,
-        reason = "only the owner of the terminal may write to it"
-    )]
     pub(crate) fn copy(&mut self, text: &str) -> io::Result<()> {
-        let mut out = stdout();
+        let out = self.0.backend_mut();
         write!(out, "\x1b]52;c;{}\x07", STANDARD.encode(text))?;
         out.flush()
     }

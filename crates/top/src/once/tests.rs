@@ -1,4 +1,4 @@
-//! What is printed once, against consoles that are played.
+//! Output of consoles that are played.
 
 use super::*;
 use crate::console::Ask;

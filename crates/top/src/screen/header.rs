@@ -92,7 +92,7 @@ fn first(state: &State, width: usize) -> Parts {
     let version = version(state.feed.data());
     let version = version.unwrap_or_else(|| "-".to_owned());
     let interval = state.interval.as_secs_f64();
-    let age = state.age().map(|age| age_text(age));
+    let age = state.age().map(age_text);
     let (freshness, tone) = match (&state.feed.lost, age) {
         (Some(reason), Some(age)) => (
             format!("no data for {age}: {}", text::clean(reason)),
