@@ -13,8 +13,8 @@ pub(crate) const ADDRESS: &str = "127.0.0.1:6432";
 
 /// Maximum time to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Maximum length of an answer in bytes.
-const ANSWER_MAX: usize = 16 * 1024 * 1024;
+/// Maximum length of an answer in bytes: room for the rows of 200,000 clients.
+const ANSWER_MAX: usize = 64 * 1024 * 1024;
 
 /// Reason for which the console could not be asked.
 #[derive(Debug, thiserror::Error)]

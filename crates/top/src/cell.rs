@@ -11,6 +11,8 @@ pub(crate) enum Format {
     Count,
     /// Microseconds.
     Duration,
+    /// Number or address that names something: never rounded, and sorted as a number.
+    Id,
     /// Events per second.
     Rate,
     /// `critical`, `warning` or `info`.
@@ -23,7 +25,7 @@ impl Format {
     pub(crate) const fn side(self) -> text::Side {
         match self {
             Self::Severity | Self::Text => text::Side::Left,
-            Self::Bytes | Self::Count | Self::Duration | Self::Rate => text::Side::Right,
+            Self::Bytes | Self::Count | Self::Duration | Self::Id | Self::Rate => text::Side::Right,
         }
     }
 }
@@ -81,6 +83,7 @@ impl Cell {
             (Value::Text(text), _) => text::clean(text),
             (Value::Number(number), Format::Bytes) => format::bytes(*number),
             (Value::Number(number), Format::Duration) => format::duration(*number),
+            (Value::Number(number), Format::Id) => format!("{number:.0}"),
             (Value::Number(number), Format::Rate) => format::rate(*number),
             (Value::Number(number), Format::Count | Format::Severity | Format::Text) => {
                 format::count(*number)

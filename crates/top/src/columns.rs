@@ -109,6 +109,11 @@ pub(crate) const fn count(heading: &'static str, field: &'static str, rank: u8) 
     Column::new(heading, Source::Count(field, 1.0), Format::Count, rank)
 }
 
+/// Number that names something, in the first of these columns that exists.
+pub(crate) const fn id(heading: &'static str, fields: &'static [&'static str], rank: u8) -> Column {
+    Column::new(heading, Source::Field(fields), Format::Id, rank)
+}
+
 /// Duration in a column of the table, in microseconds.
 pub(crate) const fn micros(heading: &'static str, field: &'static str, rank: u8) -> Column {
     Column::new(heading, Source::Count(field, 1.0), Format::Duration, rank)

@@ -58,7 +58,7 @@ pub fn run(connect: impl Connect, settings: Settings) -> Result<(), TopError> {
         let event = select! {
             recv(keys) -> event => event.map_err(|_| TopError::Thread)??,
             recv(source.reports) -> event => event.map_err(|_| TopError::Thread)?,
-            recv(signals) -> _ => return Ok(()),
+            recv(signals) -> signal => return signal.map_err(|_| TopError::Thread),
             default(TICK) => Event::Tick,
         };
         let mut events = vec![event];

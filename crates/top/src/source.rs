@@ -115,8 +115,8 @@ impl<C: Connect> Asker<C> {
 
     /// Asks by plan until the connection is lost, and returns the reason.
     fn serve(&self, console: &mut dyn Ask, pause: &mut Duration) -> Result<Lost, Gone> {
-        // Commands that this console does not know are asked once per connection.
-        let mut refused = BTreeMap::new();
+        // Commands that this console does not know, and its version, are asked once per connection.
+        let mut kept = BTreeMap::new();
         loop {
             if let Some(lost) = self.kill_ordered(console)? {
                 return Ok(lost);
@@ -127,7 +127,7 @@ impl<C: Connect> Asker<C> {
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone();
             let at = self.clock.now();
-            match ask_all(console, &plan.questions, &mut refused) {
+            match ask_all(console, &plan.questions, &mut kept) {
                 Ok(replies) => self.report(Event::Answers(at, replies))?,
                 Err(lost) => return Ok(lost),
             }
@@ -168,16 +168,16 @@ impl<C: Connect> Asker<C> {
 fn ask_all(
     console: &mut dyn Ask,
     questions: &[Question],
-    refused: &mut BTreeMap<Question, String>,
+    kept: &mut BTreeMap<Question, Reply>,
 ) -> Result<Vec<(Question, Reply)>, Lost> {
     let mut replies = Vec::with_capacity(questions.len());
     for question in questions {
-        let reply = match refused.get(question) {
-            Some(message) => Err(message.clone()),
+        let reply = match kept.get(question) {
+            Some(reply) => reply.clone(),
             None => console.ask(question.sql())?.map(Arc::new),
         };
-        if let Err(message) = &reply {
-            refused.insert(*question, message.clone());
+        if reply.is_err() || *question == Question::Version {
+            kept.insert(*question, reply.clone());
         }
         replies.push((*question, reply));
     }

@@ -3,6 +3,7 @@
 use std::io::{self, Stdout, Write, stdout};
 use std::panic;
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,6 +17,9 @@ use ratatui::crossterm::terminal::{
 
 use crate::screen;
 use crate::state::State;
+
+/// True after a panic: the terminal belongs to others again, while threads still end.
+static IS_GONE: AtomicBool = AtomicBool::new(false);
 
 /// The terminal while it belongs to us.
 pub(crate) struct Screen(Terminal<CrosstermBackend<Stdout>>);
@@ -44,6 +48,9 @@ impl Screen {
     }
 
     pub(crate) fn draw(&mut self, state: &State) -> io::Result<()> {
+        if IS_GONE.load(Ordering::Acquire) {
+            return Ok(());
+        }
         self.0.draw(|frame| screen::draw(frame, state)).map(drop)
     }
 
@@ -73,6 +80,7 @@ fn restore_on_panic() {
     ONCE.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
+            IS_GONE.store(true, Ordering::Release);
             restore();
             before(info);
         }));

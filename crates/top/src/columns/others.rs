@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{
-    Column, Direction, Sheet, Source, WIDE, count, micros, never_idle, rate, seconds, text,
+    Column, Direction, Sheet, Source, WIDE, count, id, micros, never_idle, rate, seconds, text,
 };
 use crate::cell::Format;
 use crate::findings;
@@ -54,15 +54,15 @@ pub(crate) const PINS: &[Sheet] = &[Sheet {
     table: |data| data.table(Question::Pins).map(Cow::Borrowed),
     question: Question::Pins,
     columns: &[
-        count("id", "id", 0),
+        id("id", &["id"], 0),
         text("database", &["database"], 0),
         text("user", &["user"], 1),
         text("reason", &["reason"], 0).flexible(),
         seconds("age", "age", 0),
         text("state", &["state"], 2),
         text("address", &["addr"], 3),
-        count("port", "port", 4),
-        count("server pid", "server_pid", 2),
+        id("port", &["port"], 4),
+        id("server pid", &["server_pid"], 2),
     ],
     key: &["id"],
     sort: ("age", Direction::Falling),
@@ -128,7 +128,7 @@ pub(crate) const HOSTS: &[Sheet] = &[
         columns: &[
             text("database", &["name"], 0),
             text("host", &["host"], 0),
-            count("port", "port", 0),
+            id("port", &["port"], 0),
             text("on server", &["database"], 1),
             count("servers", "current_connections", 0),
             count("max servers", "max_connections", 1),

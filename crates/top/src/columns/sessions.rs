@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use weir_proxy::blocking::Table;
 
-use super::{Column, Direction, Sheet, Source, WIDE, count, seconds, text};
+use super::{Column, Direction, Sheet, Source, WIDE, count, id, seconds, text};
 use crate::cell::Format;
 use crate::data::field;
 use crate::question::Question;
@@ -14,7 +14,7 @@ pub(crate) const CLIENTS: &[Sheet] = &[Sheet {
     table: |data| data.table(Question::Clients).map(Cow::Borrowed),
     question: Question::Clients,
     columns: &[
-        text("id", &["id", "ptr"], 0),
+        id("id", &["id", "ptr"], 0),
         text("application", &["application_name"], 0),
         text("user", &["user"], 1),
         text("database", &["database"], 0),
@@ -23,13 +23,13 @@ pub(crate) const CLIENTS: &[Sheet] = &[Sheet {
         text("waits for", &["wait_reason"], 2),
         text("pinned by", &["pin"], 3),
         text("address", &["addr"], 2),
-        count("port", "port", 5),
-        text("server", &["link"], 6),
+        id("port", &["port"], 5),
+        id("server", &["link"], 6),
         Column::new("age", Source::Age("connect_time"), Format::Duration, 6),
         text("tls", &["tls"], 8),
         seconds("pin age", "pin_age", WIDE),
         count("prepared", "prepared_statements", WIDE),
-        count("pid", "remote_pid", WIDE),
+        id("pid", &["remote_pid"], WIDE),
         count("worker", "worker", WIDE),
         text("ptr", &["ptr"], WIDE),
     ],
@@ -41,13 +41,13 @@ pub(crate) const CLIENTS: &[Sheet] = &[Sheet {
 }];
 
 /// Column of the client that holds a server.
-const fn of_client(heading: &'static str, field: &'static str, rank: u8) -> Column {
+const fn of_client(heading: &'static str, field: &'static str, format: Format, rank: u8) -> Column {
     let source = Source::Joined {
         question: Question::Clients,
         on: &[("link", "ptr")],
         field,
     };
-    Column::new(heading, source, Format::Text, rank)
+    Column::new(heading, source, format, rank)
 }
 
 /// Servers, with the clients that hold them.
@@ -55,22 +55,22 @@ pub(crate) const SERVERS: &[Sheet] = &[Sheet {
     table: |data| data.table(Question::Servers).map(Cow::Borrowed),
     question: Question::Servers,
     columns: &[
-        count("pid", "remote_pid", 0),
+        id("pid", &["remote_pid"], 0),
         text("database", &["database"], 0),
         text("user", &["user"], 1),
         Column::new("state", Source::ServerState, Format::Text, 0),
         Column::new("time", Source::Timed, Format::Duration, 0),
         text("application", &["application_name"], 0),
-        of_client("client", "id", 2),
-        of_client("pinned by", "pin", 2),
+        of_client("client", "id", Format::Id, 2),
+        of_client("pinned by", "pin", Format::Text, 2),
         text("address", &["addr"], 3),
-        count("port", "port", 3),
-        of_client("from", "addr", 5),
+        id("port", &["port"], 3),
+        of_client("from", "addr", Format::Text, 5),
         Column::new("age", Source::Age("connect_time"), Format::Duration, 4),
         count("closing", "close_needed", 6),
         count("prepared", "prepared_statements", 7),
         text("tls", &["tls"], 8),
-        text("id", &["id"], WIDE),
+        id("id", &["id"], WIDE),
         count("worker", "worker", WIDE),
         text("ptr", &["ptr"], WIDE),
     ],

@@ -210,12 +210,9 @@ impl Reader<'_> {
             Source::Field(names) => {
                 let mut values = names.iter().map(|name| field(table, row, name));
                 let value = values.find(|value| value.is_some_and(|text| !text.is_empty()));
-                Value::text(value.flatten())
+                self.parsed(value.flatten())
             }
-            Source::Joined { field: name, .. } if self.is_number => {
-                Value::number(self.joined(row, name))
-            }
-            Source::Joined { field: name, .. } => Value::text(self.joined(row, name)),
+            Source::Joined { field: name, .. } => self.parsed(self.joined(row, name)),
             Source::Rate(name) => self.rate(row, name, number(table, row, name)),
             Source::RateOf { field: name, .. } => {
                 let now = self.joined(row, name).and_then(|value| value.parse().ok());
@@ -229,6 +226,14 @@ impl Reader<'_> {
             }
             Source::Timed => self.timed(row),
             Source::Wait(names) => micros(table, row, names).map_or(Value::Unknown, Value::Number),
+        }
+    }
+
+    fn parsed(&self, value: Option<&str>) -> Value {
+        if self.is_number {
+            Value::number(value)
+        } else {
+            Value::text(value)
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
     let Some(grid) = &state.grid else {
         let purpose = vec![(state.view.purpose().to_owned(), Tone::Heading)];
         write(purpose, state, line(0), buffer);
-        draw_text(&missing(state.view, state.feed.data()), state, area, buffer);
+        draw_text(&absent(state), state, area, buffer);
         return;
     };
     write(heading(state, grid), state, line(0), buffer);
@@ -115,7 +115,10 @@ fn tone(cell: &Cell, format: Format, heading: &str) -> Tone {
 
 /// Purpose of the view, number of rows, order and filter.
 fn heading(state: &State, grid: &Grid) -> Vec<(String, Tone)> {
-    let (heading, direction) = grid.sort;
+    let (sorted, direction) = grid.sort;
+    let mut headings = grid.headings.iter();
+    let heading = headings.find(|heading| heading.column.heading == sorted);
+    let heading = heading.map_or(sorted, |heading| heading.text);
     let shown = grid.lines.len();
     let rows = match grid.total {
         total if total == shown => format!("  {total}"),
@@ -139,6 +142,23 @@ fn heading(state: &State, grid: &Grid) -> Vec<(String, Tone)> {
         parts.push((format!("  {}", grid.sheet.note), Tone::Faint));
     }
     parts
+}
+
+/// Says why there is no table.
+fn absent(state: &State) -> String {
+    let data = state.feed.data();
+    let sheets = state.view.sheets().iter();
+    let is_refused = sheets
+        .clone()
+        .any(|sheet| data.refusal(sheet.question).is_some());
+    match &state.feed.lost {
+        _ if is_refused => missing(state.view, data),
+        _ if state.feed.is_paused() => {
+            "The display was paused in another view: space shows this one.".to_owned()
+        }
+        Some(reason) => format!("no data of this view yet: {}", text::clean(reason)),
+        None => missing(state.view, data),
+    }
 }
 
 /// Says why a table has no rows.

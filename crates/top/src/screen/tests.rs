@@ -97,8 +97,8 @@ fn hostile_names_reach_no_terminal_and_keep_the_columns() {
         clients 4 active, 3 waiting (oldest 4.30s), 1 pinned  servers 3 busy, 1 idle
         transactions -/s                  queries -/s       waiting █
         1 diagnoses 2 pools 3 clients 4 servers 5 pins 6 errors 7 hosts 8 statements
-        what each client does  6 by time, falling
-        id  application    user database state     xact waits for pinned by address
+        what each client does  6 by xact, falling
+         id application    user database state     xact waits for pinned by address
         100 �[2J�]0;owned� ann  shop     in query 6.00s -         -         127.0.0.1
         101 �gnp.exe       ann  shop     in query 5.00s -         -         127.0.0.1
         102 �31mred        ann  shop     in query 4.00s -         -         127.0.0.1
@@ -307,4 +307,29 @@ fn small_terminals_are_told_what_is_needed() {
         player.event(Event::Size(columns, lines));
         screen(&player);
     }
+}
+
+#[test]
+fn views_without_answers_say_for_what_they_wait() {
+    let answers = Answers::read(&[WEIR]);
+    let mut player = Player::new(&answers, View::Pools, (80, 12));
+    player.press("3");
+    assert!(screen(&player).contains("asking the console"));
+    player.press("2");
+    player.answer();
+    player.press(" 3");
+    assert!(screen(&player).contains("paused in another view"));
+    player.press(" ");
+    player.event(Event::Lost("refused".to_owned()));
+    assert!(screen(&player).contains("no data of this view yet: refused"));
+}
+
+#[test]
+fn numbers_of_processes_are_not_rounded() {
+    let mut answers = Answers::read(&[WEIR]);
+    answers.set(Question::Servers, 0, "remote_pid", "4194303");
+    answers.set(Question::Clients, 0, "id", "12345678901");
+    let player = Player::new(&answers, View::Servers, (80, 14));
+    assert!(screen(&player).contains("4194303 shop"));
+    assert!(screen(&player).contains("12345678901"));
 }
