@@ -25,6 +25,8 @@ pub(crate) enum ConsoleError {
     Client(#[from] ClientError),
     #[error("the connection failed: {0}")]
     Io(#[from] io::Error),
+    #[error("{0}; PGPASSWORD is not set")]
+    NoPassword(ClientError),
 }
 
 trait Stream: Read + Write {}
@@ -88,7 +90,11 @@ impl Console {
             database: target.database,
             parameters: &[("application_name", target.program)],
         };
-        Ok(Self(Client::log_in(stream, &login, ANSWER_MAX)?))
+        let client = Client::log_in(stream, &login, ANSWER_MAX);
+        client.map(Self).map_err(|error| match error {
+            ClientError::Login(_) if password.is_none() => ConsoleError::NoPassword(error),
+            error => error.into(),
+        })
     }
 
     /// Sends a query and returns the answer.

@@ -4,7 +4,7 @@
 pub(crate) const GAP: usize = 1;
 
 /// Minimum width of a flexible column.
-const FLEXIBLE_MIN: usize = 16;
+const FLEXIBLE_MIN: usize = 24;
 
 /// Needs of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
