@@ -306,6 +306,41 @@ fn a_stopped_pooler_is_told_and_its_return_seen() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn a_silent_pooler_is_told() -> Result<()> {
+    let postgres = cluster()?;
+    let weir = Weir::start(&config(&postgres))?;
+    let tmux = display(80, weir.port(), "--view pools")?;
+    wait_line(&tmux, &["Weir", "every 0.5s", "data"])?;
+    weir.signal("STOP")?;
+    wait_line(&tmux, &["no data for", "the console does not answer"])?;
+    tmux.type_text("?")?;
+    tmux.wait_for("reverse the order")?;
+    weir.signal("CONT")?;
+    wait_line(&tmux, &["Weir", "every 0.5s", "data"])?;
+    Ok(())
+}
+
+#[test]
+fn hostile_names_do_nothing_to_the_terminal() -> Result<()> {
+    let postgres = cluster()?;
+    let weir = Weir::start(&config(&postgres))?;
+    let options = PoolOptions::default();
+    let bouncer = Target::start_kind(Kind::PgBouncer, postgres.port(), &options)?;
+    for port in [weir.port(), bouncer.port()] {
+        let _client = client(port, "begin \u{1b}[2J\u{1b}]0;owned\u{7} 数据\u{202e} end")?;
+        let tmux = display(160, port, "--view clients")?;
+        tmux.wait_until("the name", |screen| {
+            let mut lines = screen.lines();
+            lines.any(|line| line.contains("begin") && line.contains("[2J"))
+        })?;
+        tmux.wait_for("1 diagnoses")?;
+        let title = tmux.ask(&["display-message", "-p", "#{pane_title}"])?;
+        ensure!(!title.contains("owned"), "{title}");
+    }
+    Ok(())
+}
+
 /// Runs the program without a terminal; returns output, errors and exit code.
 fn once(arguments: &[&str]) -> Result<(String, String, Option<i32>)> {
     let mut command = Command::new(weir_bin()?);

@@ -46,7 +46,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State) {
         Mode::Help(line) => pages::help(state, *line, middle, buffer),
         _ => table::draw(state, middle, buffer),
     }
-    if state.feed.lost.is_some() {
+    if state.away().is_some() {
         // The tabs and the last line stay as they are: keys work.
         for area in [header, middle] {
             buffer.set_style(area, stale(state.settings.has_color));

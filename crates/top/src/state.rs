@@ -30,6 +30,9 @@ pub const INTERVAL_MAX: Duration = Duration::from_secs(10);
 const PANEL: usize = 6;
 const PANEL_FROM: usize = 10;
 
+/// Time beyond two intervals after which a console counts as silent.
+const SILENCE: Duration = Duration::from_secs(2);
+
 /// Time for which a notice is shown.
 const NOTICE: Duration = Duration::from_secs(6);
 
@@ -335,6 +338,16 @@ impl State {
     pub(crate) fn age(&self) -> Option<Duration> {
         let at = self.feed.data().at()?;
         Some(self.now.since.saturating_sub(at.since))
+    }
+
+    /// Reason why the answers are old, if they are: the connection is lost, or the console is silent.
+    pub(crate) fn away(&self) -> Option<&str> {
+        let lost = self.feed.lost.as_deref();
+        lost.or_else(|| {
+            let at = self.feed.data.at()?;
+            let age = self.now.since.saturating_sub(at.since);
+            (age > self.interval * 2 + SILENCE).then_some("the console does not answer")
+        })
     }
 
     fn say(&mut self, notice: impl Into<String>) {

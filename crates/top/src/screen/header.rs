@@ -93,7 +93,7 @@ fn first(state: &State, width: usize) -> Parts {
     let version = version.unwrap_or_else(|| "-".to_owned());
     let interval = state.interval.as_secs_f64();
     let age = state.age().map(age_text);
-    let (freshness, tone) = match (&state.feed.lost, age) {
+    let (freshness, tone) = match (state.away(), age) {
         (Some(reason), Some(age)) => (
             format!("no data for {age}: {}", text::clean(reason)),
             Tone::Bad,
@@ -113,7 +113,7 @@ fn first(state: &State, width: usize) -> Parts {
         (text::shortened(&address, room), Tone::Strong),
         ("  ".to_owned(), Tone::Plain),
     ];
-    if state.feed.lost.is_none() {
+    if state.away().is_none() {
         parts.push((format!("{version}  every {interval}s  "), Tone::Plain));
     }
     parts.push((freshness, tone));

@@ -151,7 +151,7 @@ fn absent(state: &State) -> String {
     let is_refused = sheets
         .clone()
         .any(|sheet| data.refusal(sheet.question).is_some());
-    match &state.feed.lost {
+    match state.away() {
         _ if is_refused => missing(state.view, data),
         _ if state.feed.is_paused() => {
             "The display was paused in another view: space shows this one.".to_owned()

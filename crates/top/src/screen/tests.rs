@@ -333,3 +333,21 @@ fn numbers_of_processes_are_not_rounded() {
     assert!(screen(&player).contains("4194303 shop"));
     assert!(screen(&player).contains("12345678901"));
 }
+
+#[test]
+fn a_silent_console_is_told() {
+    let answers = Answers::read(&[WEIR]);
+    let mut player = Player::new(&answers, View::Pools, (80, 12));
+    player.wait(4.0);
+    assert!(screen(&player).contains("data 4.0 s old"));
+    player.wait(0.1);
+    assert!(screen(&player).contains("no data for 4.1 s: the console does not answer"));
+    // A pause is no silence: answers come all the time.
+    player.answer();
+    player.press(" ");
+    for _ in 0..10 {
+        player.wait(1.0);
+        player.answer();
+    }
+    assert!(screen(&player).contains("PAUSED, data 10 s old"));
+}

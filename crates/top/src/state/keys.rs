@@ -174,7 +174,7 @@ impl State {
         self.view = view;
         let plan = self.plan();
         // While no answers come, old ones are better than none.
-        if self.feed.lost.is_none() {
+        if self.away().is_none() {
             self.feed.data.keep(&plan.questions);
         }
         vec![Effect::Plan(plan)]
