@@ -62,13 +62,13 @@ fn views(answers: &Answers, columns: u16) -> String {
 
 #[test]
 fn each_view_fits_into_80_columns_and_uses_160() {
-    let sets: [(&[&str], _); 3] = [
-        (&[PGBOUNCER], "pgbouncer"),
-        (&[WEIR], "weir"),
-        (&[WEIR, DIAGNOSIS], "diagnosis"),
+    let sets = [
+        (Answers::read(&[PGBOUNCER]), "pgbouncer"),
+        (Answers::of_pgbouncer_1_25(), "pgbouncer-1.25"),
+        (Answers::read(&[WEIR]), "weir"),
+        (Answers::read(&[WEIR, DIAGNOSIS]), "diagnosis"),
     ];
-    for (texts, name) in sets {
-        let answers = Answers::read(texts);
+    for (answers, name) in sets {
         for columns in [80, 160] {
             let path = format!("../../testdata/screens/{name}-{columns}.txt");
             expect_file![path].assert_eq(&views(&answers, columns));

@@ -373,3 +373,11 @@ fn missing_columns_are_left_out() {
     let headings: Vec<_> = grid.headings.iter().map(|heading| heading.text).collect();
     assert!(headings.contains(&"wait p99") && !headings.contains(&"db avg wait"));
 }
+
+#[test]
+fn newer_pgbouncers_have_ids_by_which_clients_are_disconnected() {
+    let answers = Answers::of_pgbouncer_1_25();
+    let mut player = Player::new(&answers, View::Clients, (80, 24));
+    player.press("/web-3\nK");
+    assert_eq!(player.press("y"), [Effect::Kill("17".to_owned())]);
+}
