@@ -20,7 +20,7 @@ impl Connect for Pooler {
     fn connect(&self) -> Result<Box<dyn Ask>, Lost> {
         match Console::open(&self.0) {
             Ok(console) => Ok(Box::new(Connection(console))),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(Lost::new(error)),
         }
     }
 }
@@ -29,7 +29,7 @@ struct Connection(Console);
 
 impl Ask for Connection {
     fn ask(&mut self, sql: &str) -> Result<Result<Table, String>, Lost> {
-        self.0.ask_table(sql).map_err(|error| error.to_string())
+        self.0.ask_table(sql).map_err(Lost::new)
     }
 }
 

@@ -1,9 +1,20 @@
 //! Interface to a console: the caller connects, because addresses and passwords are its business.
 
+use std::fmt::Display;
+
 use weir_proxy::blocking::Table;
 
-/// Reason for which a connection to the console could not be made or was lost.
-pub type Lost = String;
+/// Reason for which a connection to the console could not be made or was lost, in words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Lost(String);
+
+impl Lost {
+    /// Takes the words of an error.
+    pub fn new(error: impl Display) -> Self {
+        Self(error.to_string())
+    }
+}
 
 /// Logged-in client of a console.
 pub trait Ask {

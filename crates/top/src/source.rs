@@ -143,7 +143,7 @@ impl<C: Connect> Asker<C> {
             let result = match console.ask(&format!("KILL_CLIENT {id}")) {
                 Ok(answer) => answer.map(drop),
                 Err(lost) => {
-                    self.report(Event::Killed(id, Err(lost.clone())))?;
+                    self.report(Event::Killed(id, Err(lost.to_string())))?;
                     return Ok(Some(lost));
                 }
             };

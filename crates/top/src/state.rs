@@ -15,6 +15,7 @@ pub(crate) use self::position::Position;
 use self::position::Positions;
 use crate::clock::Moment;
 use crate::columns::Scene;
+use crate::console::Lost;
 use crate::data::{Data, Reply};
 use crate::grid::Grid;
 use crate::question::Question;
@@ -79,7 +80,7 @@ pub(crate) enum Event {
     /// A client was disconnected, or the console's refusal.
     Killed(String, Result<(), String>),
     /// There is no connection to the console, for this reason.
-    Lost(String),
+    Lost(Lost),
     /// A file was written, by its name; or not, for this reason.
     Saved(Result<String, String>),
     /// Columns and lines of the terminal.
@@ -241,8 +242,8 @@ impl State {
                 self.say(notice);
                 Vec::new()
             }
-            Event::Lost(reason) => {
-                self.feed.lost = Some(reason);
+            Event::Lost(lost) => {
+                self.feed.lost = Some(lost.to_string());
                 Vec::new()
             }
             Event::Saved(result) => {

@@ -6,6 +6,7 @@ use ratatui::backend::TestBackend;
 use ratatui::style::{Color, Modifier};
 
 use super::*;
+use crate::console::Lost;
 use crate::fixture::{Answers, DIAGNOSIS, HOSTILE, PGBOUNCER, Player, WEIR};
 use crate::question::Question;
 use crate::state::Event;
@@ -148,7 +149,7 @@ fn empty_tables_say_why_and_what_to_do() {
 fn a_lost_console_is_told_with_its_reason_and_the_view_is_kept_in_grey() {
     let answers = Answers::read(&[WEIR]);
     let mut player = Player::new(&answers, View::Pools, (80, 14));
-    player.event(Event::Lost("connection refused (os error 111)".to_owned()));
+    player.event(Event::Lost(Lost::new("connection refused (os error 111)")));
     player.wait(12.0);
     check(
         &player,
@@ -191,7 +192,7 @@ fn no_colour_is_used_where_none_is_wanted() {
     assert!(used(&player));
     player.state.settings.has_color = false;
     assert!(!used(&player));
-    player.event(Event::Lost("gone".to_owned()));
+    player.event(Event::Lost(Lost::new("gone")));
     assert!(!used(&player));
     let terminal = terminal(&player);
     let dim = terminal.backend().buffer()[(0, 7)].modifier;
@@ -320,7 +321,7 @@ fn views_without_answers_say_for_what_they_wait() {
     player.press(" 3");
     assert!(screen(&player).contains("paused in another view"));
     player.press(" ");
-    player.event(Event::Lost("refused".to_owned()));
+    player.event(Event::Lost(Lost::new("refused")));
     assert!(screen(&player).contains("no data of this view yet: refused"));
 }
 

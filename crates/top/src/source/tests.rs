@@ -27,7 +27,7 @@ impl Ask for Played {
         let _ = self.asked.send(sql.to_owned());
         match self.answers.checked_sub(1) {
             Some(left) => self.answers = left,
-            None => return Err("lost".to_owned()),
+            None => return Err(Lost::new("lost")),
         }
         if sql == "SHOW PINS" {
             return Ok(Err("invalid command".to_owned()));
@@ -59,7 +59,7 @@ fn refused_questions_are_asked_once_per_connection() {
         assert_eq!(is_refused, [true, false]);
     }
     let report = source.reports.recv_timeout(SOON).unwrap();
-    assert!(matches!(report, Event::Lost(reason) if reason == "lost"));
+    assert!(matches!(report, Event::Lost(lost) if lost == Lost::new("lost")));
     let report = source.reports.recv_timeout(SOON).unwrap();
     assert!(matches!(report, Event::Answers(..)), "connected again");
     let asked: Vec<_> = heard.try_iter().take(6).collect();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Effect, INTERVAL_MAX, INTERVAL_MIN, Key, Mode, State};
+use super::{Effect, Key, Mode, State};
 use crate::arrange::{Placed, by_rank, in_order};
 use crate::columns::WIDE;
 use crate::grid::{Filter, Grid};
@@ -13,6 +13,18 @@ use crate::view::View;
 const FILTER_MAX: usize = 200;
 /// Maximum length of a copied text in bytes; terminals ignore longer ones.
 const COPY_MAX: usize = 48 * 1024;
+
+/// Intervals between which `+` and `-` choose, in milliseconds.
+const INTERVALS_MS: [u64; 12] = [
+    500, 1000, 1500, 2000, 3000, 4000, 5000, 6000, 7000, 8000, 9000, 10_000,
+];
+
+/// Direction of a choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Back,
+    Forward,
+}
 
 /// Keys and their meanings, for the page of help.
 pub(crate) const KEYS: [(&str, &str); 18] = [
@@ -120,8 +132,8 @@ impl State {
             Key::PageDown => self.choose(row + page),
             Key::Home => self.choose(0),
             Key::End => self.choose(usize::MAX),
-            Key::Left => self.move_column(false),
-            Key::Right => self.move_column(true),
+            Key::Left => self.move_column(Step::Back),
+            Key::Right => self.move_column(Step::Forward),
             Key::Enter if self.fields().is_some() => self.mode = Mode::Detail(0),
             Key::Char(character) => return self.letter(character),
             _ => {}
@@ -134,11 +146,11 @@ impl State {
             'q' => return vec![Effect::Quit],
             'y' => return self.copy(),
             's' => return self.save(),
-            '+' | '=' => return self.change_interval(true),
-            '-' => return self.change_interval(false),
+            '+' | '=' => return self.change_interval(Step::Forward),
+            '-' => return self.change_interval(Step::Back),
             'K' => self.ask_to_kill(),
-            '<' => self.sort_by_neighbour(false),
-            '>' => self.sort_by_neighbour(true),
+            '<' => self.sort_by_neighbour(Step::Back),
+            '>' => self.sort_by_neighbour(Step::Forward),
             'r' => self.reverse(),
             '/' => {
                 let text = self.position().filter.unwrap_or_default();
@@ -186,12 +198,12 @@ impl State {
     }
 
     /// Moves over the columns of a wide display.
-    fn move_column(&mut self, right: bool) {
+    fn move_column(&mut self, step: Step) {
         let count = self.grid.as_ref().map_or(0, |grid| grid.headings.len());
         let position = self.positions.of(self.view);
-        position.column = match right {
-            true => (position.column + 1).min(count.saturating_sub(1)),
-            false => position.column.saturating_sub(1),
+        position.column = match step {
+            Step::Back => position.column.saturating_sub(1),
+            Step::Forward => (position.column + 1).min(count.saturating_sub(1)),
         };
     }
 
@@ -202,21 +214,13 @@ impl State {
         };
     }
 
-    fn change_interval(&mut self, longer: bool) -> Vec<Effect> {
-        let step = match self.interval {
-            interval
-                if interval < Duration::from_secs(2)
-                    || (interval == Duration::from_secs(2) && !longer) =>
-            {
-                Duration::from_millis(500)
-            }
-            _ => Duration::from_secs(1),
+    fn change_interval(&mut self, step: Step) -> Vec<Effect> {
+        let mut intervals = INTERVALS_MS.iter().map(|ms| Duration::from_millis(*ms));
+        let next = match step {
+            Step::Back => intervals.rfind(|interval| *interval < self.interval),
+            Step::Forward => intervals.find(|interval| *interval > self.interval),
         };
-        let interval = match longer {
-            true => self.interval + step,
-            false => self.interval.saturating_sub(step),
-        };
-        self.interval = interval.clamp(INTERVAL_MIN, INTERVAL_MAX);
+        self.interval = next.unwrap_or(self.interval);
         vec![Effect::Plan(self.plan())]
     }
 
@@ -230,7 +234,7 @@ impl State {
         }
     }
 
-    fn sort_by_neighbour(&mut self, right: bool) {
+    fn sort_by_neighbour(&mut self, step: Step) {
         let Some(grid) = &self.grid else { return };
         let (heading, direction) = grid.sort;
         let shown = self.placed(grid);
@@ -239,9 +243,9 @@ impl State {
             .filter_map(|placed| grid.headings.get(placed.column));
         let headings: Vec<_> = headings.map(|heading| heading.column.heading).collect();
         let place = headings.iter().position(|found| *found == heading);
-        let next = match (place, right) {
-            (Some(place), true) => place + 1,
-            (Some(place), false) => place.saturating_sub(1),
+        let next = match (place, step) {
+            (Some(place), Step::Forward) => place + 1,
+            (Some(place), Step::Back) => place.saturating_sub(1),
             (None, _) => 0,
         };
         if let Some(heading) = headings.get(next) {

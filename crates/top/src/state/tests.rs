@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::columns::Direction;
+use crate::console::Lost;
 use crate::fixture::{Answers, DIAGNOSIS, PGBOUNCER, Player, WEIR};
 
 fn player(view: View) -> Player {
@@ -340,7 +341,7 @@ fn wide_displays_move_over_all_columns() {
 #[test]
 fn old_answers_stay_while_the_console_is_away() {
     let mut player = player(View::Pools);
-    player.event(Event::Lost("refused".to_owned()));
+    player.event(Event::Lost(Lost::new("refused")));
     player.press("3");
     assert!(player.state.grid.is_none());
     player.press("2");
