@@ -6,6 +6,39 @@
 //! `state` is the pure core: events in, effects out, no clock and no terminal. `screen` draws a state. `source` asks
 //! the console on a thread of its own, `terminal` owns the terminal, and `session` connects these parts.
 //!
+//! ```
+//! use weir_proxy::blocking::Table;
+//! use weir_top::{Ask, Connect, Lost, Once, View, once};
+//!
+//! /// A console that knows one command.
+//! struct Played;
+//!
+//! impl Connect for Played {
+//!     fn connect(&self) -> Result<Box<dyn Ask>, Lost> {
+//!         Ok(Box::new(Self))
+//!     }
+//! }
+//!
+//! impl Ask for Played {
+//!     fn ask(&mut self, sql: &str) -> Result<Result<Table, String>, Lost> {
+//!         if sql != "SHOW PINS" {
+//!             return Ok(Err(format!("invalid command '{sql}'")));
+//!         }
+//!         let texts = |texts: [&str; 2]| texts.map(str::to_owned).to_vec();
+//!         let row = texts(["7", "advisory lock"]).into_iter().map(Some);
+//!         let table = Table {
+//!             columns: texts(["id", "reason"]),
+//!             rows: vec![row.collect()],
+//!             ..Table::default()
+//!         };
+//!         Ok(Ok(table))
+//!     }
+//! }
+//!
+//! let text = once(&Played, &Once::Table(View::Pins)).unwrap();
+//! assert_eq!(text, "id  reason\n 7  advisory lock\n");
+//! ```
+//!
 //! **Invariants:** text of the console reaches the terminal through `text::clean` only. Columns are found by name. The
 //! terminal is restored however [`run`] ends.
 

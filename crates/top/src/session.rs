@@ -132,6 +132,7 @@ fn read_keys(sender: &Sender<io::Result<Event>>) {
 fn translated(event: event::Event) -> Option<Event> {
     let key = match event {
         event::Event::Key(key) if key.kind != KeyEventKind::Release => key,
+        event::Event::Paste(text) => return Some(Event::Paste(text)),
         event::Event::Resize(columns, lines) => return Some(Event::Size(columns, lines)),
         _ => return None,
     };

@@ -81,6 +81,8 @@ pub(crate) enum Event {
     Killed(String, Result<(), String>),
     /// There is no connection to the console, for this reason.
     Lost(Lost),
+    /// A text was pasted, which is no sequence of keys.
+    Paste(String),
     /// A file was written, by its name; or not, for this reason.
     Saved(Result<String, String>),
     /// Columns and lines of the terminal.
@@ -244,6 +246,10 @@ impl State {
             }
             Event::Lost(lost) => {
                 self.feed.lost = Some(lost.to_string());
+                Vec::new()
+            }
+            Event::Paste(text) => {
+                self.handle_paste(&text);
                 Vec::new()
             }
             Event::Saved(result) => {

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
@@ -25,14 +26,14 @@ static IS_GONE: AtomicBool = AtomicBool::new(false);
 pub(crate) struct Screen(Terminal<CrosstermBackend<Stdout>>);
 
 impl Screen {
-    /// Takes the terminal: raw mode, and the alternate screen.
+    /// Takes the terminal: raw mode, the alternate screen, and pasted texts told apart from keys.
     ///
     /// # Errors
     /// If standard output is no terminal.
     pub(crate) fn take() -> io::Result<Self> {
         restore_on_panic();
         enable_raw_mode()?;
-        let taken = execute!(stdout(), EnterAlternateScreen)
+        let taken = execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste)
             .and_then(|()| Terminal::new(CrosstermBackend::new(stdout())))
             .and_then(|mut terminal| terminal.clear().map(|()| terminal));
         if taken.is_err() {
@@ -70,7 +71,7 @@ impl Drop for Screen {
 
 /// Gives the terminal back. A failure is ignored: then there is no terminal any more.
 fn restore() {
-    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    let _ = execute!(stdout(), DisableBracketedPaste, LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
 

@@ -71,6 +71,17 @@ impl State {
         }
     }
 
+    /// Takes a pasted text as a part of a filter that is being typed. Elsewhere it is ignored: its characters are not meant
+    /// as commands.
+    pub(super) fn handle_paste(&mut self, text: &str) {
+        if let Mode::Filter(filter) = &self.mode {
+            let filter = filter.clone() + text.trim_end_matches(['\n', '\r']);
+            if filter.len() <= FILTER_MAX {
+                self.mode = Mode::Filter(filter);
+            }
+        }
+    }
+
     fn confirm_key(&mut self, key: Key, id: String) -> Vec<Effect> {
         self.mode = Mode::List;
         if key == Key::Char('y') {

@@ -382,3 +382,17 @@ fn newer_pgbouncers_have_ids_by_which_clients_are_disconnected() {
     player.press("/web-3\nK");
     assert_eq!(player.press("y"), [Effect::Kill("17".to_owned())]);
 }
+
+#[test]
+fn pasted_text_is_a_filter_and_never_a_command() {
+    let mut player = player(View::Clients);
+    assert_eq!(player.event(Event::Paste("Kyq".to_owned())), []);
+    assert_eq!(player.state.mode, Mode::List);
+    player.press("/web-");
+    player.event(Event::Paste("2\n".to_owned()));
+    assert_eq!(player.state.mode, Mode::Filter("web-2".to_owned()));
+    player.event(Event::Paste("x".repeat(1000)));
+    assert_eq!(player.state.mode, Mode::Filter("web-2".to_owned()));
+    player.press("\n");
+    assert_eq!(column(&player, "application"), ["web-2"]);
+}
