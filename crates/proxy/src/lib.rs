@@ -15,6 +15,7 @@ mod global;
 mod handover;
 mod hints;
 mod hosts;
+pub mod inspect;
 mod listen;
 mod lookups;
 mod mailbox;

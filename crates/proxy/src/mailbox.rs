@@ -14,6 +14,7 @@ use crate::console::Shutdown;
 use crate::driver::Wake;
 use crate::global::{GlobalPool, Place};
 use crate::handover::Link;
+use crate::inspect::Detail;
 use crate::listen::Accepted;
 use crate::mirrors::Newcomer;
 use crate::moved::MovedServer;
@@ -121,7 +122,10 @@ pub(crate) enum Message {
     /// Result of a host name lookup.
     Resolved(Resolved),
     /// Send this worker's figures; the caller waits for them, within limits.
-    Measure(Sender<Box<Snapshot>>),
+    Measure {
+        detail: Detail,
+        answer: Sender<Box<Snapshot>>,
+    },
     /// Configuration has changed.
     Settings,
     /// Stop the worker.

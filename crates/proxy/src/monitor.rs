@@ -19,6 +19,7 @@ use weir_stats::Snapshot;
 
 use crate::clock::Clock;
 use crate::global::{Global, lock};
+use crate::inspect::Detail;
 use crate::listen::{self, ListenError};
 use crate::mailbox::Message;
 use crate::running::Running;
@@ -75,6 +76,14 @@ impl Monitor {
         let listeners = listen::open_plain(points)?;
         Ok(Self { listeners })
     }
+}
+
+/// Opens the sockets of `dashboard_listen`, or none of them.
+///
+/// # Errors
+/// An address cannot be listened on.
+pub fn open(points: &[ListenPoint]) -> Result<Vec<TcpListener>, ListenError> {
+    listen::open_plain(points)
 }
 
 impl Running {
@@ -227,7 +236,8 @@ impl Desk {
         if let Some(known) = figures.as_ref().filter(|known| now < known.at.plus(FRESH)) {
             return known.page.clone();
         }
-        let page = collect(&self.global).map(|snapshot| self.pages.metrics(snapshot).into());
+        let page = collect(&self.global, Detail::Metrics)
+            .map(|snapshot| self.pages.metrics(snapshot).into());
         let at = self.global.clock.now();
         *figures = Some(Figures {
             at,
@@ -238,12 +248,13 @@ impl Desk {
 }
 
 /// Collects the figures of all workers, or none: a total without one worker would seem to fall.
-fn collect(global: &Global) -> Result<Snapshot, String> {
+pub(crate) fn collect(global: &Global, detail: Detail) -> Result<Snapshot, String> {
     let workers = global.worker_count();
     let (sender, answers) = bounded(workers);
     for mailbox in (0..workers).filter_map(|worker| global.mailbox(worker)) {
         // A full mailbox is not being read; a worker that has ended takes no message either.
-        drop(mailbox.send(Message::Measure(sender.clone())));
+        let answer = sender.clone();
+        drop(mailbox.send(Message::Measure { detail, answer }));
     }
     drop(sender);
     let until = global.clock.now().plus(WORKERS_MAX);

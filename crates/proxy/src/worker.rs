@@ -81,6 +81,7 @@ pub(crate) use peers::Forward;
 use questions::Questions;
 pub(crate) use roles::Standing;
 pub use routing::explain_route_offline;
+pub(crate) use ruling::rule_rows;
 use slots::Phase;
 pub(crate) use slots::tcp_targets;
 pub(crate) use state::routing_names;
