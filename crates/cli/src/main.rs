@@ -5,6 +5,7 @@ mod args;
 mod check;
 mod console;
 mod convert;
+mod dashboard;
 mod descriptors;
 mod digests;
 mod generate;

@@ -10,11 +10,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use weir_admin::Shared;
 use weir_command::exit::{Exit, complain};
 use weir_config::{Loaded, Settings};
+use weir_dashboard::Dashboard;
 use weir_proxy::console::{Command, Refusal, Shutdown};
 use weir_proxy::monitor::Monitor;
 use weir_proxy::{Passed, Running};
 
 use crate::args;
+use crate::dashboard;
 use crate::descriptors;
 use crate::identity;
 use crate::inherited;
@@ -26,7 +28,7 @@ use crate::reload;
 use crate::signals;
 use crate::upgrade::{self, Next, Outcome, Predecessor, Program, Upgrades};
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Interval for checking if the engine has ended, before a shutdown was requested.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval for checking if the engine has ended, after a shutdown was requested.
@@ -146,6 +148,7 @@ struct Service<'a> {
     /// Last shutdown requested; each further signal makes it more urgent.
     stopping: Option<Shutdown>,
     upgrades: Upgrades,
+    dashboard: Option<Dashboard>,
     logging: &'a Logging,
 }
 
@@ -185,8 +188,10 @@ fn start<'a>(
     let shared = Shared::new(Arc::clone(&settings), prepared.user_names());
     let console = Arc::new(weir_admin::console(shared.clone(), VERSION));
     let monitor = Monitor::bind(&settings.global.metrics_listen)?;
+    let sockets = weir_proxy::monitor::open(&settings.global.dashboard_listen)?;
     let running = weir_proxy::start(prepared.setup(Arc::clone(&settings)), console, passed)?;
     running.monitor(monitor, Arc::new(weir_admin::metrics(VERSION)))?;
+    let dashboard = dashboard::start(sockets, &running, &shared)?;
     let pidfile = has_pidfile.then(|| PidFile::create(pidfile)).transpose()?;
     let upgrades = Upgrades::new(program);
     if let Some(predecessor) = predecessor {
@@ -207,6 +212,7 @@ fn start<'a>(
         shared,
         stopping: None,
         upgrades,
+        dashboard,
         logging,
     })
 }
@@ -308,14 +314,22 @@ impl Service<'_> {
         }
         // The next process will listen on these addresses.
         self.running.stop_monitor();
+        if let Some(dashboard) = self.dashboard.take() {
+            dashboard.stop();
+        }
         self.upgrades.begin(&self.running, &self.source, report);
         if !self.upgrades.is_under_way() {
             self.monitor_again();
         }
     }
 
-    /// Listens on `metrics_listen` again after a failed upgrade.
-    fn monitor_again(&self) {
+    /// Listens on `metrics_listen` and `dashboard_listen` again after a failed upgrade.
+    fn monitor_again(&mut self) {
+        let points = &self.settings.global.dashboard_listen;
+        match dashboard::open(points, &self.running, &self.shared) {
+            Ok(dashboard) => self.dashboard = dashboard,
+            Err(error) => tracing::error!("dashboard_listen: {error}"),
+        }
         let points = &self.settings.global.metrics_listen;
         match Monitor::bind(points) {
             Err(error) => tracing::error!("metrics_listen: {error}"),

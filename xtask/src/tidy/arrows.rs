@@ -35,6 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("weir-tls", &[]),
     ("weir-directory", &["weir-auth", "weir-access"]),
     ("weir-command", &[]),
+    ("weir-dashboard", &[]),
     ("weir-config", &["weir-access", "weir-rules", "weir-sql"]),
     ("weir-rules", &["weir-sql"]),
     (
@@ -65,6 +66,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "weir-stats",
             "weir-config",
             "weir-advisor",
+            "weir-dashboard",
             "weir-proxy",
         ],
     ),
@@ -87,6 +89,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "weir-auth",
             "weir-command",
             "weir-config",
+            "weir-dashboard",
             "weir-proxy",
             "weir-access",
             "weir-rules",
@@ -111,6 +114,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "weir-conformance",
         &[
             "weir-auth",
+            "weir-dashboard",
             "weir-directory",
             "weir-lab",
             "weir-access",
