@@ -11,6 +11,7 @@
 
 pub mod answer;
 pub mod auto_failover;
+pub mod browser;
 pub mod child;
 pub mod clock;
 pub mod cluster;

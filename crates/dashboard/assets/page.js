@@ -273,7 +273,7 @@
     }
     return parts.join("\n");
   };
-  let went = 0; // moment of the key g
+  let went = -Infinity; // moment of the key g
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) { return; }
     const target = event.target;
@@ -286,7 +286,7 @@
     if (isField) { return; }
     const now = performance.now();
     if (now - went < 1500) {
-      went = 0;
+      went = -Infinity;
       const link = document.querySelector("nav a[data-key='" + CSS.escape(event.key) + "']");
       if (link) { event.preventDefault(); link.click(); }
       return;
