@@ -11,6 +11,7 @@ use std::process::ChildStdin;
 use std::process::ChildStdout;
 use std::process::Command;
 use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::Context;
 use anyhow::Result;
@@ -22,6 +23,7 @@ use serde_json::json;
 
 use crate::TempDir;
 use crate::tools;
+use crate::wait_until;
 
 /// The protocol uses descriptors 3 and 4; the browser's log goes to a file. A hanging browser is killed together with
 /// the shell.
@@ -42,6 +44,9 @@ const FLAGS: [&str; 12] = [
     "--disable-sync",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ];
+
+/// Time limit for loading a page, generous because the machine may be busy.
+const LOAD_MAX: Duration = Duration::from_secs(60);
 
 /// A browser with an empty profile.
 pub struct Browser {
@@ -254,22 +259,17 @@ impl Page<'_> {
     /// Does something that loads another page, and waits until that is loaded.
     ///
     /// # Errors
-    /// When the browser has ended.
+    /// When no other page is loaded within a generous time limit.
     pub fn loading(&mut self, act: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        let mut seen = self.browser.events.len();
+        self.evaluate("window.isOld = true")?;
         act(self)?;
-        loop {
-            let mut events = self.browser.events.iter().skip(seen);
-            let is_loaded = |event: &Value| {
-                event["method"] == "Page.loadEventFired" && event["sessionId"] == *self.session
-            };
-            if events.any(is_loaded) {
-                return Ok(());
-            }
-            seen = self.browser.events.len();
-            let event = self.browser.message("Page.loadEventFired")?;
-            self.browser.events.push(event);
-        }
+        wait_until("another page", LOAD_MAX, || {
+            // Fails while one document follows the other.
+            let loaded = self.evaluate(
+                "new Promise((done) => setTimeout(() => done(!window.isOld && document.readyState === 'complete'), 10))",
+            );
+            Ok(loaded.is_ok_and(|loaded| loaded == true))
+        })
     }
 
     /// Shows pages in light or dark mode, on a screen of this size.

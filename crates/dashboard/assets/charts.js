@@ -82,11 +82,11 @@ window.weirCharts = (() => {
     }));
     return new uPlot({
       width: Math.max(200, place.clientWidth),
-      height: 160,
+      height: 150,
       cursor: { sync: { key: "weir" } },
       scales: { x: { time: true }, y: { range: (_, low, high) => [Math.min(0, low || 0), (high || 1) * 1.08] } },
       axes: [
-        { ...axis, values: (_, ticks) => ticks.map((tick) => utc(tick).slice(0, 5)), space: 60 },
+        { ...axis, values: (_, ticks) => ticks.map((tick) => utc(tick).slice(0, 5)), space: 60, size: 32 },
         { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => format(chart.unit, tick)) },
       ],
       series: [{ label: "time", value: (_, time) => (time === null ? "-" : utc(time)) }, ...series],

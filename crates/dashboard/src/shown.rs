@@ -138,7 +138,7 @@ pub(crate) fn show(
         heads,
         rows: rows.collect(),
         total,
-        note: note(view, all, total),
+        note: note(view, page, all, total),
     }
 }
 
@@ -150,8 +150,9 @@ pub(crate) fn missing(text: String) -> Shown {
     }
 }
 
-fn note(view: &View, all: usize, total: usize) -> String {
+fn note(view: &View, page: &Page, all: usize, total: usize) -> String {
     match (all, total) {
+        (0, _) if view.is_of_pool && page.is_of_pool => "None in this pool.".to_owned(),
         (0, _) => view.empty.to_owned(),
         (_, 0) => format!("None of {all} rows fits the filter."),
         _ if total > ROWS_MAX => {
