@@ -1,6 +1,11 @@
 //! Chromium through its debugging protocol over a pair of pipes: no port, no library. Messages are JSON and end with
 //! a zero byte.
 
+#![allow(
+    clippy::indexing_slicing,
+    reason = "indexing a JSON value gives null where there is nothing"
+)]
+
 use std::fs::File;
 use std::io::BufRead;
 use std::io::BufReader;

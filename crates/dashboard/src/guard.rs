@@ -82,7 +82,9 @@ fn split(host: &str) -> Option<(&str, Option<u16>)> {
         Some(at) => {
             let (name, port) = host.split_at_checked(end + at)?;
             let port = port.get(1..)?.parse().ok()?;
-            (!name.is_empty() && !(name.contains(':') && end == 0)).then_some((name, Some(port)))
+            // An IPv6 address stands in brackets.
+            let is_name = !name.is_empty() && (end > 0 || !name.contains(':'));
+            is_name.then_some((name, Some(port)))
         }
     }
 }

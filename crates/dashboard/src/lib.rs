@@ -10,13 +10,12 @@
 //! use std::net::TcpListener;
 //! use std::sync::Arc;
 //!
-//! # fn main() -> std::io::Result<()> {
-//! # fn source() -> Arc<dyn weir_dashboard::Source> { unimplemented!() }
-//! let listener = TcpListener::bind("127.0.0.1:9128")?;
-//! let dashboard = weir_dashboard::start(vec![listener], source())?;
-//! dashboard.stop();
-//! # Ok(())
-//! # }
+//! fn serve(source: Arc<dyn weir_dashboard::Source>) -> std::io::Result<()> {
+//!     let listener = TcpListener::bind("127.0.0.1:9128")?;
+//!     let dashboard = weir_dashboard::start(vec![listener], source)?;
+//!     dashboard.stop();
+//!     Ok(())
+//! }
 //! ```
 
 mod acting;
@@ -25,6 +24,7 @@ mod assets;
 mod desk;
 mod format;
 mod guard;
+mod help;
 mod json;
 mod model;
 mod pages;

@@ -26,6 +26,8 @@ pub(crate) struct Model {
     pub(crate) failed: Option<String>,
     /// Time of the figures in Unix seconds.
     pub(crate) at: i64,
+    /// True if the reader may act.
+    pub(crate) acts: bool,
 }
 
 /// Judgement on the whole.
@@ -111,6 +113,7 @@ impl Model {
             tables,
             failed,
             at: desk.source.unix(),
+            acts,
         }
     }
 
@@ -183,7 +186,7 @@ fn halted(state: &Table) -> Option<&'static str> {
 /// Returns the window that a query names.
 pub(crate) fn window(query: &Query) -> (&'static str, u32) {
     let found = WINDOWS.iter().find(|(name, _)| *name == query.window);
-    found.or(WINDOWS.get(1)).copied().unwrap_or(("15m", 900))
+    found.copied().unwrap_or(("15m", 900))
 }
 
 /// Fetches the charts of a page.

@@ -177,6 +177,16 @@ async fn converse(
     if !is_secure {
         return exchange(stream, connection, router).await;
     }
+    secured(stream, connection, desk, router).await
+}
+
+/// Answers the requests of a connection over TLS.
+async fn secured(
+    stream: TcpStream,
+    connection: Connection,
+    desk: &Desk,
+    router: Router,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let config = desk.source.tls();
     let config = config.ok_or("a reload has removed TLS, which this address needs")?;
     let handshake = TlsAcceptor::from(config).accept(stream);
@@ -215,3 +225,6 @@ async fn exchange(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -342,7 +342,7 @@ fn an_action_needs_the_option_the_origin_the_token_and_the_name() {
         panic!("{acts:?}")
     };
     assert_eq!(*action, Action::Pause("shop".to_owned()));
-    assert_eq!((&*who.user, who.address), ("ann", self::ip()));
+    assert_eq!((&*who.user, who.address), ("ann", ip()));
     let absent = format!("action=pause&target=absent&typed=absent&token={token}");
     assert_eq!(world.act(&cookie, &[&ours], &absent).status, 409);
 }

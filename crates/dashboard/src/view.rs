@@ -3,6 +3,7 @@
 use maud::{DOCTYPE, Markup, html};
 
 use crate::assets;
+use crate::help::{self, Help};
 use crate::model::{Charts, Drawn, Model, WINDOWS, window};
 use crate::pages::{PAGES, Page, View};
 use crate::shown::{Cell, Head, Query, Shown, encoded};
@@ -31,11 +32,14 @@ pub(crate) fn page(
             @for (view, shown) in &model.tables {
                 (table(page, view, shown, query))
             }
+            @if model.acts && page.path == "config" {
+                p { a href="/confirm?action=reload" { "Reload the configuration" } }
+            }
             @if let Some(charts) = charts {
                 (plots(page, charts, query))
             }
         }
-        (help())
+        (keys(model))
     };
     let has_charts = charts.is_some_and(Result::is_ok);
     frame(page.title, &script(page, query, has_charts), &body)
@@ -176,7 +180,6 @@ fn table(page: &Page, view: &View, shown: &Shown, query: &Query) -> Markup {
                     }
                 }
             }
-            @if view.table == "CONFIG" { p.reload hidden[true] {} }
         }
     }
 }
@@ -194,7 +197,11 @@ fn heading(page: &Page, view: &View, head: &Head, query: &Query) -> Markup {
     let href = format!("/{}?{}", page.path, parameters.trim_start_matches('&'));
     html! {
         th scope="col" class=[class] aria-sort=[head.sorted] {
-            @if head.name == "action" { "action" } @else { a href=(href) { (head.name) } }
+            @if head.name == "action" {
+                "action"
+            } @else {
+                a href=(href) title=[help::find(&head.name).map(Help::text)] { (head.name) }
+            }
         }
     }
 }
@@ -295,7 +302,12 @@ fn figure(charts: &Charts, chart: &Drawn, number: usize) -> Markup {
     }
 }
 
-fn help() -> Markup {
+/// Returns the keys, and the help about the columns of a page.
+fn keys(model: &Model) -> Markup {
+    let heads = model.tables.iter().flat_map(|(_, shown)| &shown.heads);
+    let mut helps: Vec<&Help> = heads.filter_map(|head| help::find(&head.name)).collect();
+    helps.sort_unstable_by_key(|help| help.column);
+    helps.dedup_by_key(|help| help.column);
     html! {
         section id="help" hidden tabindex="-1" aria-labelledby="help-h" {
             h2 id="help-h" { "Keys" }
@@ -307,6 +319,10 @@ fn help() -> Markup {
                 @for page in PAGES.iter().filter(|page| !page.is_of_pool) {
                     dt { kbd { "g " (page.key) } } dd { (page.title) }
                 }
+            }
+            @if !helps.is_empty() {
+                h2 { "Columns" }
+                dl { @for help in helps { dt { (help.column) } dd { (help.text()) } } }
             }
         }
     }

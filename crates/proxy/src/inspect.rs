@@ -34,7 +34,7 @@ const WORKERS_MAX: Duration = Duration::from_secs(2);
 pub enum Detail {
     /// Pools, and a row for each client, server and statement.
     Digests,
-    /// What the page of metrics needs.
+    /// Figures of the page of metrics.
     Metrics,
     /// Pools.
     Pools,

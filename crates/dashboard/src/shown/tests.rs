@@ -1,3 +1,5 @@
+//! Rows as a page shows them: sorted, filtered, cut, in words.
+
 use super::*;
 use crate::pages;
 use crate::tests::fake::table;

@@ -1,3 +1,5 @@
+//! Messages of a stream: only changes, and none that would take figures away.
+
 use super::*;
 use crate::pages;
 use crate::shown;
@@ -33,6 +35,7 @@ fn model(rows: &[&str], failed: Option<&str>) -> Model {
         tables: vec![(&page.views[0], shown)],
         failed: failed.map(str::to_owned),
         at: 1_700_000_000,
+        acts: false,
     }
 }
 

@@ -24,6 +24,7 @@ pub(crate) struct Fake {
     pub(crate) failures: AtomicUsize,
     /// Users without rights any more.
     pub(crate) removed: Mutex<Vec<String>>,
+    pub(crate) tls: Option<Arc<ServerConfig>>,
     /// Reason why the workers do not answer.
     pub(crate) failure: Mutex<Option<String>>,
 }
@@ -113,7 +114,7 @@ impl Source for Fake {
     }
 
     fn tls(&self) -> Option<Arc<ServerConfig>> {
-        None
+        self.tls.clone()
     }
 
     fn unix(&self) -> i64 {
