@@ -52,6 +52,8 @@ window.weirCharts = (() => {
     context.strokeStyle = style("--soft");
     context.fillStyle = style("--soft");
     context.font = "11px sans-serif";
+    context.textAlign = "left";
+    context.textBaseline = "alphabetic";
     for (const [at, words] of data.marks) {
       const x = plot.valToPos(at, "x", true);
       if (x < plot.bbox.left || x > plot.bbox.left + plot.bbox.width) { continue; }

@@ -234,7 +234,7 @@ fn plots(page: &Page, charts: &Result<Charts, Missing>, query: &Query) -> Markup
         section.charts id="charts" aria-labelledby="charts-h" {
             h2 id="charts-h" { "History" }
             @match charts {
-                Err(missing) => p.empty { "No history: " (missing) ", which this version lacks." },
+                Err(missing) => p.empty { "A history " (missing) ", which this version lacks." },
                 Ok(charts) => {
                     p.windows {
                         "Window: "
