@@ -45,21 +45,21 @@ fn a_dashboard_that_admits_everybody_or_nobody_is_noted() {
         "#]],
     );
     check(
-        "md5",
+        "scram-sha-256",
         listen,
         expect![[r#"
             admin_users and stats_users are empty, so nobody can sign in to the dashboard
         "#]],
     );
     check(
-        "md5",
+        "scram-sha-256",
         "dashboard_actions=1\n",
         expect![[r#"
             dashboard_actions has no effect: dashboard_listen is empty
         "#]],
     );
     check(
-        "md5",
+        "scram-sha-256",
         "admin_users=ann\nmetrics_listen=127.0.0.1:1\ndashboard_listen=127.0.0.1:1\n",
         expect![[r#"
             pgbouncer.ini:8: dashboard_listen and metrics_listen are both 127.0.0.1:1; give each its own port
