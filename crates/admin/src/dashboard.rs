@@ -119,7 +119,9 @@ impl Source for Desk {
     }
 
     fn history(&self, _: &Scope, _: u32) -> Result<Series, Missing> {
-        Err(Missing::Unknown("figures of the past in the process".to_owned()))
+        Err(Missing::Unknown(
+            "figures of the past in the process".to_owned(),
+        ))
     }
 
     fn act(&self, action: &Action, _: &Who) -> Result<String, String> {

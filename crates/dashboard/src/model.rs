@@ -93,7 +93,9 @@ impl Model {
                     failed = Some(why);
                     shown
                 }
-                Err(missing) => shown::missing(format!("This table {missing}, which this version lacks.")),
+                Err(missing) => {
+                    shown::missing(format!("This table {missing}, which this version lacks."))
+                }
             };
             tables.push((view, shown));
         }
