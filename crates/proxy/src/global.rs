@@ -37,10 +37,12 @@ use crate::worker::{Broken, ClientId, routing_names};
 mod bulkheads;
 mod cluster;
 mod database;
+mod facts;
 mod group;
 mod hint;
 mod host_rows;
 mod live_rules;
+mod logins;
 mod parts;
 mod purpose;
 mod shown;
@@ -51,9 +53,12 @@ pub(crate) use cluster::{
     Cluster, Clusters, FreshnessWaiter, LeaderReport, LeaderReporter, cluster_name,
 };
 pub(crate) use database::DatabaseState;
+use facts::Facts;
 use group::PoolKey;
 pub(crate) use group::{GlobalGroup, GlobalPool, GroupKey, LastError, finds_size, policy};
 pub(crate) use host_rows::host_rows;
+use logins::Logins;
+pub(crate) use logins::host_name;
 use parts::{Halting, Helpers, Limits, Secrets, Sources, Succession, Workers};
 pub(crate) use purpose::Purpose;
 pub(crate) use shown::{balance_name, mode_name};
@@ -111,6 +116,8 @@ pub(crate) struct Global {
     pub(crate) halting: Halting,
     pub(crate) succession: Succession,
     pub(crate) mirrors: Mirrors,
+    pub(crate) logins: Logins,
+    pub(crate) facts: Facts,
     settled: RwLock<Arc<Settled>>,
     ids: AtomicU64,
     /// Number of client transactions that have changed roles or defaults of sessions.
@@ -170,6 +177,8 @@ impl Global {
             halting: Halting::default(),
             succession: Succession::default(),
             mirrors: Mirrors::default(),
+            logins: Logins::default(),
+            facts: Facts::default(),
         })
     }
 

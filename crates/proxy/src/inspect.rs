@@ -16,7 +16,7 @@ use weir_tls::session::ServerConfig;
 
 use crate::console::{Command, Role};
 use crate::global::{Global, lock, random, since_start};
-use crate::mailbox::Message;
+use crate::mailbox::{self, Message};
 use crate::monitor::collect;
 use crate::orders::{Receipt, Refusal, RuleOrder, Task};
 use crate::running::Running;
@@ -34,12 +34,20 @@ const WORKERS_MAX: Duration = Duration::from_secs(2);
 pub enum Detail {
     /// Pools, and a row for each client, server and statement.
     Digests,
-    /// Figures of the page of metrics.
-    Metrics,
     /// Pools.
     Pools,
     /// Pools, and a row for each client and server.
     Rows,
+}
+
+impl From<Detail> for mailbox::Detail {
+    fn from(detail: Detail) -> Self {
+        match detail {
+            Detail::Digests => Self::Digests,
+            Detail::Pools => Self::Pools,
+            Detail::Rows => Self::Connections,
+        }
+    }
 }
 
 /// Reason for which a password is refused.
@@ -74,7 +82,7 @@ impl Inspector {
     /// A worker does not answer in time.
     pub fn snapshot(&self, detail: Detail) -> Result<Snapshot, String> {
         let global = &self.global;
-        let mut snapshot = collect(global, detail)?;
+        let mut snapshot = collect(global, detail.into())?;
         let now = global.clock.now();
         snapshot.halts = global.halts();
         snapshot.unix = self.unix();
@@ -266,7 +274,7 @@ impl Inspector {
         outcome.unwrap_or(Err(Refusal::Busy))
     }
 
-    fn mailboxes(&self) -> impl Iterator<Item = &crate::mailbox::Mailbox> {
+    fn mailboxes(&self) -> impl Iterator<Item = &mailbox::Mailbox> {
         self.global.workers.mailboxes.get().into_iter().flatten()
     }
 

@@ -14,7 +14,6 @@ use crate::console::Shutdown;
 use crate::driver::Wake;
 use crate::global::{GlobalPool, Place};
 use crate::handover::Link;
-use crate::inspect::Detail;
 use crate::listen::Accepted;
 use crate::mirrors::Newcomer;
 use crate::moved::MovedServer;
@@ -45,6 +44,21 @@ pub(crate) enum CancelFrom {
     Neighbour(Place),
     /// Connection of another worker, closed when the cancel is over.
     Worker(Place),
+}
+
+/// Detail of a worker's figures for another thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// A row for each client and server.
+    Connections,
+    /// A row for each client, server and statement.
+    Digests,
+    /// Pools, digests if they are on the page, and counts over all clients.
+    Page,
+    /// Pools, and counts over all clients.
+    Pools,
+    /// Pools, and whatever the servers show. Visits no client that has no server.
+    Watch,
 }
 
 /// Message to a worker: everything that reaches it except through sockets and timers.
@@ -121,11 +135,8 @@ pub(crate) enum Message {
     Pulse(u64),
     /// Result of a host name lookup.
     Resolved(Resolved),
-    /// Send this worker's figures; the caller waits for them, within limits.
-    Measure {
-        detail: Detail,
-        answer: Sender<Box<Snapshot>>,
-    },
+    /// Send this worker's figures in this detail; the caller waits for them, within limits.
+    Measure(Detail, Sender<Box<Snapshot>>),
     /// Configuration has changed.
     Settings,
     /// Stop the worker.

@@ -19,9 +19,8 @@ use weir_stats::Snapshot;
 
 use crate::clock::Clock;
 use crate::global::{Global, lock};
-use crate::inspect::Detail;
 use crate::listen::{self, ListenError};
-use crate::mailbox::Message;
+use crate::mailbox::{Detail, Message};
 use crate::running::Running;
 
 mod check;
@@ -236,8 +235,8 @@ impl Desk {
         if let Some(known) = figures.as_ref().filter(|known| now < known.at.plus(FRESH)) {
             return known.page.clone();
         }
-        let page = collect(&self.global, Detail::Metrics)
-            .map(|snapshot| self.pages.metrics(snapshot).into());
+        let page =
+            collect(&self.global, Detail::Page).map(|snapshot| self.pages.metrics(snapshot).into());
         let at = self.global.clock.now();
         *figures = Some(Figures {
             at,
@@ -253,8 +252,7 @@ pub(crate) fn collect(global: &Global, detail: Detail) -> Result<Snapshot, Strin
     let (sender, answers) = bounded(workers);
     for mailbox in (0..workers).filter_map(|worker| global.mailbox(worker)) {
         // A full mailbox is not being read; a worker that has ended takes no message either.
-        let answer = sender.clone();
-        drop(mailbox.send(Message::Measure { detail, answer }));
+        drop(mailbox.send(Message::Measure(detail, sender.clone())));
     }
     drop(sender);
     let until = global.clock.now().plus(WORKERS_MAX);
@@ -285,6 +283,7 @@ pub(crate) fn collect(global: &Global, detail: Detail) -> Result<Snapshot, Strin
     global.show_statements(&mut snapshot, false);
     global.show_database_hosts(&mut snapshot, global.clock.now());
     snapshot.process = process::describe(global.clock);
+    global.show_facts(&mut snapshot);
     Ok(snapshot)
 }
 

@@ -13,11 +13,12 @@ use weir_session::client::Client as Session;
 
 use crate::driver::{Completion, Driver, Owner, Why};
 use crate::global::Global;
-use crate::mailbox::{Inbox, Message};
+use crate::mailbox::{Detail, Inbox, Message};
 use crate::mirrors::Mirror;
 
 mod access;
 mod again;
+mod applications;
 mod away;
 mod broken;
 mod cancel;
@@ -56,6 +57,7 @@ mod server;
 mod sizing;
 mod slots;
 mod snapshot;
+mod stalls;
 mod state;
 mod tables;
 #[cfg(test)]
@@ -84,6 +86,7 @@ pub use routing::explain_route_offline;
 pub(crate) use ruling::rule_rows;
 use slots::Phase;
 pub(crate) use slots::tcp_targets;
+use stalls::Stalls;
 pub(crate) use state::routing_names;
 use tables::Tables;
 #[cfg(test)]
@@ -140,6 +143,7 @@ pub(crate) struct Worker<D> {
     errors: Errors,
     /// Turns of the event loop.
     turns: u64,
+    stalls: Stalls,
     ending: Ending,
     /// Time before which no line about failing accepts is logged.
     quiet_until: Moment,
@@ -177,6 +181,7 @@ impl<D: Driver> Worker<D> {
             suspended_since: None,
             errors: Errors::new(),
             turns: 0,
+            stalls: Stalls::default(),
             ending: Ending::default(),
             quiet_until: now,
         };
@@ -197,7 +202,7 @@ impl<D: Driver> Worker<D> {
         }
         if let Some(last) = self.global.workers.last_figures.get(self.number) {
             // Set here and nowhere else.
-            let _ = last.set(Box::new(self.measure()));
+            let _ = last.set(Box::new(self.measure(Detail::Page)));
         }
         Ok(())
     }
@@ -206,6 +211,7 @@ impl<D: Driver> Worker<D> {
         let timeout = self.timers.next().map(|at| at.since(self.now));
         self.driver.wait(self.now, timeout)?;
         self.now = self.global.clock.now();
+        self.stalls.turn_begins();
         self.turns += 1;
         for _ in 0..COMPLETIONS_MAX {
             let Some(completion) = self.driver.next() else {
@@ -224,6 +230,7 @@ impl<D: Driver> Worker<D> {
             self.run_later();
         }
         self.grant_permits();
+        self.stalls.turn_ends();
         Ok(())
     }
 

@@ -23,7 +23,10 @@ mod routed;
 mod rows;
 mod statements;
 
-pub use activity::{Activity, WaitReason};
+pub use activity::{
+    Activity, ApplicationKey, ApplicationRow, ClientCounters, ConditionRow, Draining, EventKind,
+    EventRow, FailedReload, HolderRow, HostLogins, PoolActivity, Severity, WaitReason,
+};
 pub use counters::{Averages, Counters};
 pub use digests::{
     Digest, DigestFigures, DigestKey, DigestName, DigestRow, DigestRows, Digests, Ended,

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::activity::Activity;
+use crate::activity::{
+    Activity, ApplicationKey, ApplicationRow, ClientCounters, ConditionRow, Draining, EventRow,
+    FailedReload, HolderRow, HostLogins, PoolActivity,
+};
 use crate::counters::Counters;
 use crate::digests::DigestRows;
 use crate::histogram::{Percentiles, Times};
@@ -95,6 +98,8 @@ pub struct ClientRow {
     pub pin: String,
     /// Seconds since the first of these reasons arose; 0 without one.
     pub pin_age_seconds: u64,
+    /// Counters since the client has logged in.
+    pub counters: ClientCounters,
     /// Bytes buffered for this connection.
     pub buffers: Buffers,
     /// Worker that owns the connection.
@@ -197,6 +202,8 @@ pub struct PoolRow {
     pub leased: u64,
     /// Clients of this pool, in any state.
     pub clients: u64,
+    /// Clients by activity.
+    pub activity: PoolActivity,
     /// Counters since the process began.
     pub totals: Counters,
     /// Latencies since the process began; none if nothing was measured yet.
@@ -232,6 +239,8 @@ pub struct WorkerRow {
     pub cpu_us: u64,
     /// Messages from other threads that the worker has not read yet.
     pub messages: u64,
+    /// Longest turn of the event loop in the last minute or longer, in microseconds, without its waiting for events.
+    pub turn_max_us: u64,
 }
 
 /// The process as the operating system sees it.
@@ -247,6 +256,10 @@ pub struct ProcessRow {
     pub open_files_max: u64,
     /// Start of the process, in Unix seconds.
     pub started_at: u64,
+    /// Limit of the control group on memory; 0 if there is none or it cannot be read.
+    pub memory_max: u64,
+    /// Periods in which the control group took the processor away.
+    pub throttled: u64,
 }
 
 /// A limit and its usage.
@@ -439,6 +452,10 @@ pub struct Snapshot {
     /// Errors that clients received since the process began, by origin and SQLSTATE. A code that is missing from
     /// PostgreSQL's table counts as `other`, so that statements cannot create an unbounded number of codes.
     pub errors: BTreeMap<(Blame, &'static str), u64>,
+    /// Servers that clients have held for long.
+    pub holders: Vec<HolderRow>,
+    /// Clients by database, user and application_name.
+    pub applications: BTreeMap<ApplicationKey, ApplicationRow>,
     /// Load of each worker.
     pub workers: Vec<WorkerRow>,
     /// Limits in force. The collector of the workers' snapshots fills this in.
@@ -471,6 +488,16 @@ pub struct Snapshot {
     pub digests: Option<Box<DigestRows>>,
     /// Hosts of databases that have several. Filled in by the collector.
     pub database_hosts: Vec<DatabaseHostRow>,
+    /// Logins at servers, by host and port. Filled in by the collector.
+    pub logins: BTreeMap<String, HostLogins>,
+    /// Conditions that hold. Filled in by the collector.
+    pub conditions: Vec<ConditionRow>,
+    /// Events, newest first. Filled in by the collector.
+    pub events: Vec<EventRow>,
+    /// Last reload, if it failed. Filled in by the collector.
+    pub failed_reload: Option<FailedReload>,
+    /// Shutdown or upgrade in progress. Filled in by the collector.
+    pub draining: Option<Draining>,
     /// Unix time in seconds of the snapshot. Filled in by the collector.
     pub unix: i64,
     /// Memory by kind of object.
@@ -525,6 +552,10 @@ impl Snapshot {
         }
         for (key, count) in other.errors {
             *self.errors.entry(key).or_default() += count;
+        }
+        self.holders.extend(other.holders);
+        for (key, row) in other.applications {
+            *self.applications.entry(key).or_default() += row;
         }
         self.workers.extend(other.workers);
         self.workers.sort_unstable_by_key(|row| row.worker);
@@ -607,6 +638,7 @@ impl PoolRow {
         }
         self.leased += other.leased;
         self.clients += other.clients;
+        self.activity += other.activity;
         self.totals += other.totals;
         add_times(&mut self.times, other.times);
         add_times(&mut self.recent, other.recent);

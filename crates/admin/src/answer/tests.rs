@@ -81,6 +81,7 @@ fn client(id: u64, user: &str, database: &str, state: ClientState) -> ClientRow 
         pin_age_seconds: 0,
         activity: None,
         activity_us: 0,
+        counters: weir_stats::ClientCounters::default(),
         buffers: Buffers::default(),
         worker: 1,
     }
@@ -130,6 +131,9 @@ fn counted() -> Totals {
         pins: 10,
         state_questions: 11,
         state_misses: 12,
+        wait_timeouts: 15,
+        server_logins: 16,
+        servers_lost: 17,
     };
     Totals {
         totals: counters,

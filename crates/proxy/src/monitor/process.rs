@@ -1,6 +1,7 @@
 //! Figures of the process from the operating system.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
@@ -19,7 +20,33 @@ pub(super) fn describe(clock: Clock) -> ProcessRow {
         open_files: open_files(),
         open_files_max: getrlimit(Resource::Nofile).current.unwrap_or_default(),
         started_at: clock.unix_seconds(started),
+        memory_max: memory_max(),
+        throttled: throttled(),
     }
+}
+
+/// Directory of the process' control group (version 2), of which only the limits directly on it are read.
+fn control_group() -> Option<PathBuf> {
+    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    Some(Path::new("/sys/fs/cgroup").join(path))
+}
+
+/// Returns the limit on memory in bytes; 0 if there is none.
+fn memory_max() -> u64 {
+    let text = control_group().and_then(|group| fs::read_to_string(group.join("memory.max")).ok());
+    // Without a limit, the file says "max".
+    text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Returns the number of periods in which the quota of processor time was used up.
+fn throttled() -> u64 {
+    let text = control_group().and_then(|group| fs::read_to_string(group.join("cpu.stat")).ok());
+    let text = text.unwrap_or_default();
+    let count = text
+        .lines()
+        .find_map(|line| line.strip_prefix("nr_throttled "));
+    count.and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 /// Returns the resident memory in bytes. The second number of statm(5) counts its pages.

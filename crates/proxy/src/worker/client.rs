@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use slotmap::Key as _;
 use weir_session::fault::Fault;
 use weir_session::relay;
-use weir_stats::Blame;
+use weir_stats::{Blame, ClientCounters};
 
 use super::Worker;
 use super::ids::ClientId;
@@ -126,6 +126,13 @@ impl<D: Driver> Worker<D> {
         // A client that logs in has no pool yet.
         if let Some(group) = self.tables.groups.get_mut(client.group) {
             group.counters.bytes_received += bytes.len() as u64;
+            if matches!(client.phase, Phase::Ready) {
+                let work = ClientCounters {
+                    bytes_received: bytes.len() as u64,
+                    ..ClientCounters::default()
+                };
+                self.tables.applications.count(client, work);
+            }
         }
         let phase = std::mem::discriminant(&client.phase);
         let rewritten = self.rewrite(id, bytes);
@@ -274,6 +281,7 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.tables.clients.must_get(id) else {
             return;
         };
+        let group_id = client.group;
         if self.global.settled().settings.global.log_pooler_errors {
             match fault.detail() {
                 None => tracing::warn!("{client} pooler error: {}", fault.text()),
@@ -284,6 +292,13 @@ impl<D: Driver> Worker<D> {
         fault.encode(&mut message);
         if !client.is_mirror {
             self.count_error(Blame::Pooler, Some(fault.code()));
+        }
+        let is_late = matches!(
+            fault,
+            Fault::QueryWaitTimeout | Fault::QueryWaitTimeoutServerDown(_)
+        );
+        if let Some(group) = self.tables.groups.get_mut(group_id).filter(|_| is_late) {
+            group.counters.wait_timeouts += 1;
         }
         self.end_with(id, &message, &fault.text());
     }
@@ -297,12 +312,19 @@ impl<D: Driver> Worker<D> {
     }
 
     fn end_with(&mut self, id: ClientId, message: &[u8], reason: &str) {
-        let Some(client) = self.tables.clients.must_get(id) else {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
         // A client that logs in has no pool yet.
         if let Some(group) = self.tables.groups.get_mut(client.group) {
             group.counters.errors += 1;
+            let work = ClientCounters {
+                errors: 1,
+                ..ClientCounters::default()
+            };
+            if matches!(client.phase, Phase::Ready) {
+                self.tables.applications.count(client, work);
+            }
         }
         let server = client
             .lease
@@ -361,6 +383,7 @@ impl<D: Driver> Worker<D> {
             && let Some(group) = self.tables.groups.must_get_mut(client.group)
         {
             group.clients -= 1;
+            self.tables.applications.leave(&mut client);
             self.tables.count_clients(self.now, client.group);
             if let Some(home) = &client.away {
                 self.tables.count_lost(home);

@@ -176,8 +176,7 @@ impl<D: Driver> Worker<D> {
         }
         let mut gathering = gathering.remove();
         gathering.snapshot.limits = self.global.limits();
-        gathering.snapshot.halts = self.global.halts();
-        gathering.snapshot.unix = i64::try_from(self.unix(self.now)).unwrap_or(i64::MAX);
+        self.global.show_facts(&mut gathering.snapshot);
         gathering.snapshot.rules = rule_rows(&self.global, &gathering.snapshot);
         gathering.snapshot.mirrors = self.global.mirrors.rows();
         let has_rows = matches!(gathering.purpose, Purpose::Client(_));

@@ -3,7 +3,6 @@
 use super::Worker;
 use super::cancel::CancelAsker;
 use crate::driver::Driver;
-use crate::inspect::Detail;
 use crate::mailbox::Message;
 
 impl<D: Driver> Worker<D> {
@@ -50,15 +49,9 @@ impl<D: Driver> Worker<D> {
                 }
             }
             Message::Mirror(newcomer) => self.mirror_arrived(*newcomer),
-            Message::Measure { detail, answer } => {
-                let part = match detail {
-                    Detail::Digests => self.describe(true),
-                    Detail::Metrics => self.measure(),
-                    Detail::Pools => self.describe_pools(),
-                    Detail::Rows => self.describe(false),
-                };
+            Message::Measure(detail, answer) => {
                 // The asker may have given up. The channel has room for an answer of each worker.
-                drop(answer.try_send(Box::new(part)));
+                drop(answer.try_send(Box::new(self.measure(detail))));
             }
             Message::Resolved(resolved) => self.resolved(resolved),
             Message::Settings => self.settle_groups(),

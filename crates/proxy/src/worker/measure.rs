@@ -11,7 +11,7 @@ use slotmap::SecondaryMap;
 use slotmap::secondary::Entry;
 use weir_pool::Moment;
 use weir_session::relay::{Replied, StatementCounts};
-use weir_stats::{Blame, Counters, PoolRow, Snapshot, Times, WorkerRow};
+use weir_stats::{Activity, Blame, ClientCounters, Counters, PoolRow, Snapshot, Times, WorkerRow};
 use weir_wire::backend::ErrorFields;
 use weir_wire::frame::HEADER_LEN;
 use weir_wire::sqlstate::SqlState;
@@ -21,6 +21,7 @@ use super::ids::{ClientId, LaneId, ServerId};
 use super::slots::{Client, Group, Server, Stage};
 use super::tables::{Link, Tables};
 use crate::driver::Driver;
+use crate::mailbox::Detail;
 
 /// Errors by source and SQLSTATE.
 pub(super) type Errors = BTreeMap<(Blame, &'static str), u64>;
@@ -139,27 +140,58 @@ pub(super) struct Tally {
     pub(super) pinned: u64,
     /// Servers that have a client.
     pub(super) leased: u64,
+    /// Servers that work on a request of a client.
+    pub(super) in_query: u64,
+    /// Servers that wait in a transaction of a client.
+    pub(super) in_transaction: u64,
+    /// Servers that a reason keeps with a client that rests.
+    pub(super) kept: u64,
+}
+
+/// Connections that are visited for a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Visits {
+    /// All clients and all servers.
+    AllClients,
+    /// Servers, which are few, and the clients that use them.
+    ServersOnly,
 }
 
 impl<D: Driver> Worker<D> {
-    /// Returns the load of this worker.
-    pub(super) fn load(&self) -> WorkerRow {
+    /// Returns the load of this worker. To count the clients that listen, all are visited.
+    pub(super) fn load(&self, visits: Visits) -> WorkerRow {
         let is_subscriber = |(_, client): &(ClientId, &Client)| client.subscriber.is_some();
+        let clients = self.tables.clients.iter();
+        let visited = match visits {
+            Visits::AllClients => usize::MAX,
+            Visits::ServersOnly => 0,
+        };
         WorkerRow {
             worker: self.number,
             clients: self.tables.clients.len() as u64,
             servers: self.tables.servers.len() as u64,
-            listening: self.tables.clients.iter().filter(is_subscriber).count() as u64,
+            listening: clients.take(visited).filter(is_subscriber).count() as u64,
             turns: self.turns,
             cpu_us: cpu_us(),
             messages: self.inbox.waiting() as u64,
+            turn_max_us: self.stalls.longest_us(),
         }
     }
 
-    /// Returns the figures of this worker without a row for each connection: little work, however many connections
-    /// there are.
-    pub(super) fn measure(&self) -> Snapshot {
-        let mut snapshot = self.describe_pools();
+    /// Returns figures of this worker for another thread.
+    pub(super) fn measure(&self, detail: Detail) -> Snapshot {
+        match detail {
+            Detail::Connections => self.describe(false),
+            Detail::Digests => self.describe(true),
+            Detail::Page => self.measure_page(),
+            Detail::Pools => self.describe_pools(Visits::AllClients),
+            Detail::Watch => self.describe_pools(Visits::ServersOnly),
+        }
+    }
+
+    /// Returns the figures of this worker without a row for each connection.
+    fn measure_page(&self) -> Snapshot {
+        let mut snapshot = self.describe_pools(Visits::AllClients);
         let on_page = self.global.settled().settings.global.digest_metrics;
         snapshot.digests = self.digests(on_page > 0);
         if let Some(digests) = &mut snapshot.digests {
@@ -215,14 +247,27 @@ impl<D: Driver> Worker<D> {
 impl Link<'_> {
     /// Counts bytes to the client, and what these replies have ended.
     pub(super) fn count(&mut self, now: Moment, bytes: usize, replied: Option<&Replied>) {
+        let mut work = ClientCounters {
+            bytes_sent: bytes as u64,
+            ..ClientCounters::default()
+        };
+        self.group.counters.bytes_sent += bytes as u64;
+        if let Some(replied) = replied {
+            self.count_ended(now, replied, &mut work);
+        }
+        self.applications.count(self.client, work);
+    }
+
+    /// Counts what these replies have ended, for the pool and as work of the client.
+    #[inline]
+    fn count_ended(&mut self, now: Moment, replied: &Replied, work: &mut ClientCounters) {
         let (client, group) = (&mut *self.client, &mut *self.group);
-        group.counters.bytes_sent += bytes as u64;
-        let Some(replied) = replied else { return };
         let times = &mut group.timing.get_or_insert_default().all;
         let counters = &mut group.counters;
         if replied.queries > 0 {
             client.replied_at = now;
             counters.queries += u64::from(replied.queries);
+            work.queries = u64::from(replied.queries);
             let took = micros(now.since(self.server.request_at));
             counters.query_us += took;
             times.query.record_many(took, u64::from(replied.queries));
@@ -231,6 +276,8 @@ impl Link<'_> {
             counters.transactions += u64::from(replied.transactions);
             let took = micros(now.since(client.transaction_at));
             counters.transaction_us += took;
+            work.transactions = u64::from(replied.transactions);
+            work.transaction_us = took;
             times
                 .transaction
                 .record_many(took, u64::from(replied.transactions));
@@ -244,6 +291,7 @@ impl Link<'_> {
             client.transaction_at = now;
         }
         counters.errors += u64::from(replied.errors);
+        work.errors = u64::from(replied.errors);
     }
 }
 
@@ -266,6 +314,14 @@ impl Tables {
             let client = server.lease.and_then(|id| self.clients.must_get(id));
             tally.pinned += u64::from(client.is_some_and(|client| client.session.pin().is_some()));
             tally.leased += u64::from(client.is_some());
+            if let Some(client) = client.filter(|_| matches!(server.stage, Stage::Leased)) {
+                match client.with_server(&server.session) {
+                    Activity::InQuery => tally.in_query += 1,
+                    Activity::InTransaction => tally.in_transaction += 1,
+                    Activity::Pinned => tally.kept += 1,
+                    Activity::Idle | Activity::Waiting(_) => {}
+                }
+            }
         }
         tallies
     }

@@ -298,6 +298,7 @@ impl<D: Driver> Worker<D> {
         client.session.set_number(client.id);
         share_reported(&mut client.session, &mut group.reported);
         identify(client, moved, self.now);
+        self.tables.applications.name(client);
         (client.group, client.lane) = (group_id, lane_id);
         client.route = group.routing.as_ref().map(|routing| {
             let on_the_way = clock::machine_us().saturating_sub(moved.sent_us);

@@ -9,7 +9,7 @@ use weir_session::relay::{self, Batch, Next, Replied};
 use weir_session::splice::Splice;
 use weir_session::statement::Registry;
 use weir_sql::Shaper;
-use weir_stats::Digests;
+use weir_stats::{ClientCounters, Digests};
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode::EncodeError;
 
@@ -762,6 +762,11 @@ impl Tables {
             group.counters.server_assignments += 1;
             let waited = micros(now.since(client.wait_since));
             group.counters.wait_us += waited;
+            let work = ClientCounters {
+                wait_us: waited,
+                ..ClientCounters::default()
+            };
+            self.applications.count(client, work);
             group.times().wait.record(waited);
             server.session.begin_counting(waited);
         }

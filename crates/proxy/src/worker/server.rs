@@ -23,7 +23,7 @@ use super::slots::{Phase, Server, Stage, Test};
 use super::tables::Tables;
 use super::{Missing, Worker};
 use crate::driver::{Driver, Key, Why};
-use crate::global::{LastError, lock, random, secret_of};
+use crate::global::{LastError, host_name, lock, random, secret_of};
 use crate::mailbox::{Asker, Message};
 
 /// Maximum number of sets of reported values that a pool remembers.
@@ -331,11 +331,17 @@ impl<D: Driver> Worker<D> {
         };
         server.stage = Stage::Idle;
         server.is_new = true;
-        let lane_id = server.lane;
+        let (group_id, lane_id) = (server.group, server.lane);
+        let host = host_name(&server.facts.target);
         let Some(lane) = self.tables.lanes.must_get_mut(lane_id) else {
             return;
         };
         lock(&lane.global.postponed).take();
+        if let Some(group) = self.tables.groups.must_get_mut(group_id) {
+            group.counters.server_logins += 1;
+        }
+        let unix = self.global.clock.unix_seconds(self.now);
+        (self.global.logins).succeeded(host, i64::try_from(unix).unwrap_or(i64::MAX));
         let verdict = lane.shard.connected(self.now, id.into());
         self.place(id, verdict);
         self.pump(lane_id);
@@ -438,9 +444,25 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// Keeps the reason of a failed login for whoever asks why clients wait.
+    fn count_failed_login(&self, id: ServerId, error: &LastError) {
+        let Some(server) = self.tables.servers.must_get(id) else {
+            return;
+        };
+        let host = match &server.stage {
+            Stage::Resolving(name) => name.clone(),
+            _ => host_name(&server.facts.target),
+        };
+        let code = error.body.as_deref().and_then(refusal_code);
+        let code = code.as_ref().map_or("", |code| code.as_str());
+        let unix = i64::try_from(self.unix(self.now)).unwrap_or(i64::MAX);
+        self.global.logins.failed(host, unix, code, &error.text);
+    }
+
     /// Handles a server connection that failed before it could be used.
     pub(super) fn login_failed(&mut self, id: ServerId, error: LastError, kind: FailureKind) {
         self.log_failed_login(id, &error.text);
+        self.count_failed_login(id, &error);
         if self.try_next_host(id, kind) {
             return;
         }
@@ -483,6 +505,9 @@ impl<D: Driver> Worker<D> {
         if server.stage.is_beginning() {
             self.login_failed(id, LastError { text, body: None }, FailureKind::Refused);
         } else {
+            if let Some(group) = self.tables.groups.get_mut(server.group) {
+                group.counters.servers_lost += 1;
+            }
             self.close_server(id, &text);
         }
     }

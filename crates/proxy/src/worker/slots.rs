@@ -25,6 +25,7 @@ use weir_tls::session::CertificateDer;
 
 use super::access::{Directory, Learnt};
 use super::again::Repeats;
+use super::applications::Work;
 use super::away::Home;
 use super::cancel::HeldCancel;
 use super::ids::{ClientId, GroupId, LaneId, ListenerId, ServerId, Waiter};
@@ -195,6 +196,8 @@ pub(super) struct Client {
     pub(super) away: Option<Box<Home>>,
     /// Host of the client's transaction, if its database has several.
     pub(super) route: Option<Box<Route>>,
+    /// Counters of the client.
+    pub(super) work: Work,
     /// Time of the client's timer, if armed.
     pub(super) timer: Option<Moment>,
 }
@@ -230,6 +233,7 @@ impl Client {
             rewriter: None,
             away: None,
             route: None,
+            work: Work::default(),
             timer: None,
         }
     }

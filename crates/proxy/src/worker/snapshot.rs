@@ -10,7 +10,7 @@ use weir_stats::{
 use super::Worker;
 use super::console::Purpose as Gathered;
 use super::ids::ServerId;
-use super::measure::{Tally, micros};
+use super::measure::{Tally, Visits, micros};
 use super::slots::{Client, Group, Identity, Lane, Phase, Server, Stage};
 use super::tables::Tables;
 use crate::driver::{Driver, Key};
@@ -39,7 +39,7 @@ impl<D: Driver> Worker<D> {
             servers: servers.chain(cancels).collect(),
             memory: self.tables.memory(),
             digests: self.digests(digests),
-            ..self.describe_pools()
+            ..self.describe_pools(Visits::AllClients)
         };
         let routings = self.tables.groups.iter();
         let routings = routings.filter_map(|(_, group)| group.routing.as_ref());
@@ -48,21 +48,22 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Returns a snapshot without a row for each client and server.
-    pub(super) fn describe_pools(&self) -> Snapshot {
+    pub(super) fn describe_pools(&self, visits: Visits) -> Snapshot {
         let mut snapshot = Snapshot {
             broken_lookups: self.global.broken.count(),
             cancels: self.tables.cancellers.len() as u64,
             errors: self.errors.clone(),
-            workers: vec![self.load()],
+            workers: vec![self.load(visits)],
+            holders: self.holders(),
             dns_names: self.global.resolver.len() as u64,
             ..Snapshot::default()
         };
-        snapshot.login_clients = self
-            .tables
-            .clients
-            .iter()
-            .filter(|(_, client)| is_logging_in(client))
-            .count() as u64;
+        if visits == Visits::AllClients {
+            let clients = self.tables.clients.iter();
+            let beginning = clients.filter(|(_, client)| is_logging_in(client));
+            snapshot.login_clients = beginning.count() as u64;
+        }
+        self.tables.applications.show(&mut snapshot.applications);
         snapshot.tls = self.global.settled().transport.rows();
         snapshot.dns_pending = self
             .tables
@@ -95,7 +96,12 @@ impl<D: Driver> Worker<D> {
                 };
                 totals.current_connections += lane.shard.servers() as u64;
                 self.add_lane(&mut row, lane, tallies.get(id).copied().unwrap_or_default());
+                let waiting = lane.shard.waiting() as u64;
+                if waiting > 0 {
+                    *row.activity.waits.entry(self.wait_reason(id)).or_default() += waiting;
+                }
             }
+            row.activity.rest_of(row.clients);
             if key.purpose == Purpose::Listener {
                 listeners.push((name, row));
             } else {
@@ -163,6 +169,7 @@ impl<D: Driver> Worker<D> {
                 .pinned
                 .as_ref()
                 .map_or(0, |pinned| self.now.since(pinned.since).as_secs()),
+            counters: client.work.counters,
             buffers: self.buffers(client.key, &client.input),
             worker: self.number,
         }
@@ -268,6 +275,9 @@ impl<D: Driver> Worker<D> {
         row.maxwait_us = row.maxwait_us.max(u64::try_from(wait).unwrap_or(u64::MAX));
         row.servers += shard.shared().servers() as u64;
         row.pinned += tally.pinned;
+        row.activity.in_query += tally.in_query;
+        row.activity.in_transaction += tally.in_transaction;
+        row.activity.pinned += tally.kept;
         row.leased += tally.leased;
         if let Err(violation) = shard.check_invariant() {
             row.violation = violation.to_string();

@@ -7,6 +7,7 @@ use weir_session::statement::Registry;
 use weir_sql::Shaper;
 use weir_stats::Digests;
 
+use super::applications::Applications;
 use super::broken::Broken;
 use super::cancel::Canceller;
 use super::ids::{CancellerId, ClientId, GroupId, LaneId, ServerId, Slots};
@@ -26,6 +27,8 @@ pub(super) struct Tables {
     pub(super) registry: Registry,
     /// Finds the shapes of statements.
     pub(super) shaper: Shaper,
+    /// Counters by `application_name`.
+    pub(super) applications: Applications,
     /// Digests; none if statements are not counted.
     pub(super) digests: Option<Box<Digests>>,
 }
@@ -38,6 +41,7 @@ pub(super) struct Link<'t> {
     pub(super) lanes: &'t mut Slots<LaneId, Lane>,
     pub(super) registry: &'t mut Registry,
     pub(super) shaper: &'t Shaper,
+    pub(super) applications: &'t mut Applications,
     pub(super) digests: Option<&'t mut Digests>,
 }
 
@@ -55,6 +59,7 @@ impl Tables {
             lanes: &mut self.lanes,
             registry: &mut self.registry,
             shaper: &self.shaper,
+            applications: &mut self.applications,
             digests: self.digests.as_deref_mut(),
         })
     }
@@ -70,6 +75,7 @@ impl Tables {
             cancellers: Slots::new(broken),
             registry: Registry::new(number, workers),
             shaper: Shaper::new(seed),
+            applications: Applications::default(),
             digests: None,
         }
     }

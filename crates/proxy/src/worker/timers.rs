@@ -243,6 +243,7 @@ impl<D: Driver> Worker<D> {
                 timing.begin_period();
             }
         }
+        self.stalls.begin_period();
         self.log_stats();
         self.drop_unused_groups();
         self.tables.give_back();

@@ -202,6 +202,7 @@ impl<D: Driver> Worker<D> {
         let settings = Arc::clone(client.session.settings());
         client.session = Session::new(settings, Arc::clone(&reported));
         client.session.set_number(client.id);
+        self.tables.applications.name(client);
         let mut message = Vec::with_capacity(512);
         // Everything in the message was read from messages of the same size.
         let _ = encode::authentication_ok(&mut message);

@@ -94,7 +94,9 @@ fn digest_metrics_puts_statements_on_the_metrics_page() {
         let mut world = World::new(1, lines);
         let client = world.login();
         world.ask(client, &say().query("row x"));
-        let digests = world.workers[0].measure().digests;
+        let digests = world.workers[0]
+            .measure(crate::mailbox::Detail::Page)
+            .digests;
         assert_eq!(digests.map(|digests| digests.on_page), on_page);
     }
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use weir_stats::{Blame, PoolRow, Snapshot};
+use weir_stats::{Activity, Blame, PoolActivity, PoolRow, Snapshot, WaitReason};
 use weir_testkit::say::say;
 
 use super::world::World;
 use crate::driver::memory::End;
+use crate::mailbox::Detail;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -14,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn figures(world: &World) -> Snapshot {
     let mut all = Snapshot::default();
     for worker in &world.workers {
-        all.merge(worker.measure());
+        all.merge(worker.measure(Detail::Page));
     }
     all
 }
@@ -96,4 +97,61 @@ fn percentiles_are_of_the_last_full_period() {
     assert_eq!(recent(&world), 1);
     world.advance(61 * SECOND);
     assert_eq!(recent(&world), 0);
+}
+
+#[test]
+fn work_counts_for_the_client_and_for_its_application() {
+    let mut world = World::new(1, "");
+    let client = world.login();
+    world.ask(client, &say().query("set application_name = 'billing'"));
+    for _ in 0..3 {
+        world.ask(client, &say().query("row x"));
+    }
+    let rows = figures(&world).applications;
+    let of = |name: &str| {
+        let found = rows.iter().find(|(key, _)| key.2 == name);
+        found.map(|(_, row)| *row).unwrap_or_default()
+    };
+    let billing = of("billing");
+    assert_eq!((billing.clients, billing.logins), (1, 1));
+    assert!(billing.counters.queries >= 3, "{billing:?}");
+    assert!(billing.counters.bytes_received > 0 && billing.counters.bytes_sent > 0);
+    let all: u64 = rows.values().map(|row| row.counters.queries).sum();
+    let snapshot = world.workers[0].measure(Detail::Connections);
+    assert_eq!(snapshot.clients[0].counters.queries, all);
+    assert_eq!(rows.values().map(|row| row.clients).sum::<u64>(), 1);
+    world.callers[client].leave(End::Orderly);
+    world.settle();
+    let rows = figures(&world).applications;
+    assert_eq!(rows.values().map(|row| row.clients).sum::<u64>(), 0);
+    assert_eq!(
+        rows.values().map(|row| row.counters.queries).sum::<u64>(),
+        all
+    );
+}
+
+#[test]
+fn a_pool_tells_what_its_clients_do_and_who_has_held_its_servers_for_long() {
+    let mut world = World::new(1, "default_pool_size = 1");
+    let (holder, waiter, _idle) = (world.login(), world.login(), world.login());
+    world.ask(holder, &say().query("begin"));
+    world.callers[waiter].say(&say().query("row x"));
+    world.settle();
+    assert_eq!(figures(&world).holders, [], "not for long");
+    world.advance(2 * SECOND);
+    let all = figures(&world);
+    let [row] = &all.holders[..] else {
+        panic!("{:?}", all.holders)
+    };
+    assert_eq!(row.activity, Activity::InTransaction);
+    assert!(row.transaction_us >= 2_000_000, "{row:?}");
+    let activity = pool(&world).activity;
+    let waits = [(WaitReason::PoolFull, 1)].into();
+    let expected = PoolActivity {
+        idle: 1,
+        in_transaction: 1,
+        waits,
+        ..PoolActivity::default()
+    };
+    assert_eq!(activity, expected);
 }
