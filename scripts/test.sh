@@ -21,6 +21,7 @@ need postgresql-15 has_pgbench
 need postgresql-client-15 have psql
 need pgbouncer has_pgbouncer
 need haproxy has_haproxy
+need tmux have tmux
 need pgpool2 has_pgpool
 need patroni have patroni
 need etcd-server have etcd

@@ -11,6 +11,7 @@
 
 pub mod answer;
 pub mod auto_failover;
+pub mod browser;
 pub mod child;
 pub mod clock;
 pub mod cluster;
@@ -40,6 +41,7 @@ pub mod slapd;
 pub mod target;
 pub mod tempdir;
 pub mod tls;
+pub mod tmux;
 pub mod tools;
 pub mod weir;
 

@@ -5,6 +5,8 @@
 mod access;
 #[path = "console/commands.rs"]
 mod commands;
+#[path = "console/diagnosis.rs"]
+mod diagnosis;
 #[path = "console/drivers.rs"]
 mod drivers;
 #[path = "console/monitoring.rs"]

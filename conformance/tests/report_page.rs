@@ -6,9 +6,6 @@
     reason = "a panic in a test is a failure, and is wanted"
 )]
 
-#[path = "report_page/browser.rs"]
-mod browser;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
@@ -18,12 +15,11 @@ use anyhow::Result;
 use anyhow::ensure;
 use serde_json::Value;
 use weir_conformance::TempDir;
+use weir_conformance::browser::Browser;
+use weir_conformance::browser::Page;
+use weir_conformance::browser::Picture;
 use weir_conformance::tools;
 use weir_conformance::weir_bin;
-
-use crate::browser::Browser;
-use crate::browser::Page;
-use crate::browser::Picture;
 
 /// Properties of the page as JSON: sizes, and the visibility of each element.
 const LOOK: &str = r#"(() => {

@@ -35,6 +35,10 @@ fn pages() -> Result<Vec<Page>> {
             path: "docs/reference/metrics.md".to_owned(),
             text: weir_admin::metrics_markdown(),
         },
+        Page {
+            path: "docs/reference/conditions.md".to_owned(),
+            text: weir_diagnosis::reference_markdown(),
+        },
     ];
     pages.extend(benchmarks::pages()?);
     Ok(pages)

@@ -21,6 +21,7 @@ use weir_conformance::TempDir;
 use weir_conformance::Weir;
 use weir_conformance::clock;
 use weir_conformance::frontend;
+use weir_conformance::http;
 use weir_conformance::raw::Message;
 use weir_conformance::tls::Dial;
 use weir_conformance::tls::Pki;
@@ -335,7 +336,10 @@ fn a_next_process_that_does_not_start_changes_nothing() -> Result<()> {
     let server = Server::new("op_upgrade_bad")?;
     let port = tools::free_port()?;
     let metrics = format!("127.0.0.1:{port}");
-    let mut chain = Chain::start(server.config().set("metrics_listen", &metrics))?;
+    let pages = tools::free_port()?;
+    let config = server.config().set("metrics_listen", &metrics);
+    let config = config.set("dashboard_listen", &format!("127.0.0.1:{pages}"));
+    let mut chain = Chain::start(config)?;
     let mut client = chain.connect("op_upgrade_bad")?;
     client.query("set timezone to 'MST'")?;
     let file = chain.first.directory().join("weir.ini");
@@ -347,11 +351,18 @@ fn a_next_process_that_does_not_start_changes_nothing() -> Result<()> {
     ensure!(chain.connect("op_upgrade_bad")?.query_one("select 1")? == "1");
     chain.first.check_healthy()?;
     wait_until("metrics again", PATIENCE, || Ok(says_healthy(port)))?;
+    wait_until("pages again", PATIENCE, || Ok(has_dashboard(pages)))?;
     // With the corrected file it succeeds.
     std::fs::write(&file, good)?;
     chain.upgrade()?;
     ensure!(client.query_one("show timezone")? == "MST");
-    wait_until("metrics of the next", PATIENCE, || Ok(says_healthy(port)))
+    wait_until("metrics of the next", PATIENCE, || Ok(says_healthy(port)))?;
+    wait_until("pages of the next", PATIENCE, || Ok(has_dashboard(pages)))
+}
+
+/// True if a dashboard at this port refuses the Host of the request.
+fn has_dashboard(port: u16) -> bool {
+    http::request(port, "GET /").is_ok_and(|(status, _)| status == 421)
 }
 
 /// True if the health page at this port answers positively.

@@ -12,9 +12,14 @@ pub const PGBOUNCER_VERSION: &str = "1.25.2";
 
 /// Creates the console. `version` is Weir's own, such as `0.1.0`.
 pub fn console(shared: Shared, version: &str) -> impl Console + use<> {
-    // Tools look for "PgBouncer" at the beginning and for the first number after it.
-    let version = format!("PgBouncer {PGBOUNCER_VERSION} (Weir {version})").into();
+    let version = shown_version(version).into();
     Answer { shared, version }
+}
+
+/// Returns the text of SHOW VERSION.
+pub(crate) fn shown_version(version: &str) -> String {
+    // Tools look for "PgBouncer" at the beginning and for the first number after it.
+    format!("PgBouncer {PGBOUNCER_VERSION} (Weir {version})")
 }
 
 struct Answer {

@@ -64,6 +64,17 @@ pub(crate) struct Question {
     limit: usize,
 }
 
+impl Default for Question {
+    fn default() -> Self {
+        Self {
+            database: None,
+            user: None,
+            order: Order::Server,
+            limit: LIMIT,
+        }
+    }
+}
+
 /// Column by which rows are sorted, the largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
@@ -99,12 +110,7 @@ pub(crate) fn behind_words(sql: &[u8]) -> Option<&str> {
 
 /// Reads the arguments.
 pub(crate) fn read(arguments: &str) -> Result<Question, Refused> {
-    let mut question = Question {
-        database: None,
-        user: None,
-        order: Order::Server,
-        limit: LIMIT,
-    };
+    let mut question = Question::default();
     let usage = || Refused::new(format!("wrong arguments, use {USAGE}"));
     let mut rest = arguments;
     if let Some(named) = word(rest, "FOR") {

@@ -26,6 +26,7 @@
 mod answer;
 mod check;
 mod command;
+mod dashboard;
 mod digests;
 mod explain;
 mod metrics;
@@ -39,6 +40,7 @@ mod talk;
 mod token;
 
 pub use crate::answer::{PGBOUNCER_VERSION, console};
+pub use crate::dashboard::dashboard;
 pub use crate::metrics::{metrics, metrics_markdown};
 pub use crate::reference::reference_markdown;
 pub use crate::shared::Shared;

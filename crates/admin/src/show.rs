@@ -1,7 +1,9 @@
 //! The tables behind `SHOW`: their columns, in PgBouncer's order with PgBouncer's types, and the rows.
 
+pub(crate) mod applications;
 pub(crate) mod connections;
 pub(crate) mod databases;
+pub(crate) mod diagnosis;
 pub(crate) mod dns;
 pub(crate) mod faults;
 pub(crate) mod hosts;

@@ -2,6 +2,7 @@
 
 mod rules;
 mod statements;
+mod top;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use weir_command::exit::{self, Exit};
 
 pub(crate) use self::rules::{InputKind, Rules, RulesTest};
 pub(crate) use self::statements::{Statements, StatementsExport};
+pub(crate) use self::top::Top;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,6 +31,7 @@ Examples:
   weir statements export app              write the statements that a user may run
   weir rules test new.toml --against log  count the statements of a log that new rules would meet
   weir hba explain ann shop 10.1.2.3      say which line of auth_hba_file decides, and why
+  weir top                                watch a running one, or a PgBouncer
   psql -p 6432 -d weir -c 'SHOW POOLS'    look inside a running one
 
 Environment:
@@ -113,6 +116,11 @@ pub(crate) enum Command {
         4  the console refused the question, or the connection was lost"
     )]
     Digests(Digests),
+    /// Say what is wrong with a running pooler, and what to do
+    #[command(
+        after_help = "Asks the console of a running Weir by SHOW DIAGNOSIS, as a user of admin_users or stats_users; the         password is read from PGPASSWORD. NO_COLOR turns colours off.\n\nExit codes:\n  0  nothing that needs attention\n          3  no console answers\n  4  the console refused the question, or the connection was lost\n  5  a warning\n          6  a critical condition"
+    )]
+    Doctor(Doctor),
     /// Ask the rules of auth_hba_file
     #[command(subcommand)]
     Hba(Hba),
@@ -125,6 +133,9 @@ pub(crate) enum Command {
     /// Write the statements that a user may run
     #[command(subcommand)]
     Statements(Statements),
+    /// Watch a running pooler in the terminal: who waits, for what, and who holds the servers
+    #[command(after_help = top::AFTER_HELP)]
+    Top(Top),
     /// Compare poolers by reproducible benchmarks
     Bench,
     /// Find out how many connections a database is worth
@@ -199,6 +210,20 @@ pub(crate) struct Digests {
     /// Form of the output: `table` has the most important columns, the others have all
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: Format,
+}
+
+/// Arguments of `weir doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Address of the running Weir, or the path of its unix socket
+    #[arg(value_name = "HOST:PORT", default_value = crate::console::ADDRESS)]
+    pub(crate) address: String,
+    /// User of the console; by default PGUSER, else USER
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Print a JSON list of objects
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Form of an output.

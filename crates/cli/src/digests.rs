@@ -178,6 +178,7 @@ mod tests {
         let row = |values: [Option<&str>; 6]| values.map(|value| value.map(str::to_owned)).to_vec();
         Table {
             columns: columns.map(str::to_owned).to_vec(),
+            types: Vec::new(),
             rows: vec![
                 row([
                     Some("shop"),

@@ -5,8 +5,10 @@ mod args;
 mod check;
 mod console;
 mod convert;
+mod dashboard;
 mod descriptors;
 mod digests;
+mod doctor;
 mod generate;
 mod hba;
 mod identity;
@@ -24,6 +26,7 @@ mod run;
 mod secrets;
 mod signals;
 mod statements;
+mod top;
 mod upgrade;
 
 use std::process::ExitCode;
@@ -52,11 +55,13 @@ fn main() -> ExitCode {
             Command::Generate(args) => generate::generate(args),
             Command::Convert(args) => convert::convert(args),
             Command::Digests(args) => digests::print(args),
+            Command::Doctor(args) => doctor::examine(args),
             Command::Hba(args::Hba::Explain(args)) => hba::explain(args),
             Command::Route(args::Route::Explain(args)) => route::explain(args),
             Command::Rules(args::Rules::Test(args)) => rules::test(args),
             Command::Run(args) => run::run(args),
             Command::Statements(args::Statements::Export(args)) => statements::export(args),
+            Command::Top(args) => top::show(args),
             Command::Upgrade(args) => upgrade::ask(args),
             Command::Schema => {
                 exit::print(&weir_config::schema_json());

@@ -10,11 +10,14 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use weir_admin::Shared;
 use weir_command::exit::{Exit, complain};
 use weir_config::{Loaded, Settings};
+use weir_dashboard::Dashboard;
 use weir_proxy::console::{Command, Refusal, Shutdown};
+use weir_proxy::diagnosis::EventKind;
 use weir_proxy::monitor::Monitor;
 use weir_proxy::{Passed, Running};
 
 use crate::args;
+use crate::dashboard;
 use crate::descriptors;
 use crate::identity;
 use crate::inherited;
@@ -26,7 +29,9 @@ use crate::reload;
 use crate::signals;
 use crate::upgrade::{self, Next, Outcome, Predecessor, Program, Upgrades};
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Maximum number of errors of a reload that SHOW EVENTS names; the log has all.
+const ERRORS_MAX: usize = 3;
 /// Interval for checking if the engine has ended, before a shutdown was requested.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval for checking if the engine has ended, after a shutdown was requested.
@@ -146,6 +151,7 @@ struct Service<'a> {
     /// Last shutdown requested; each further signal makes it more urgent.
     stopping: Option<Shutdown>,
     upgrades: Upgrades,
+    dashboard: Option<Dashboard>,
     logging: &'a Logging,
 }
 
@@ -185,8 +191,10 @@ fn start<'a>(
     let shared = Shared::new(Arc::clone(&settings), prepared.user_names());
     let console = Arc::new(weir_admin::console(shared.clone(), VERSION));
     let monitor = Monitor::bind(&settings.global.metrics_listen)?;
+    let sockets = weir_proxy::monitor::open(&settings.global.dashboard_listen)?;
     let running = weir_proxy::start(prepared.setup(Arc::clone(&settings)), console, passed)?;
     running.monitor(monitor, Arc::new(weir_admin::metrics(VERSION)))?;
+    let dashboard = dashboard::start(sockets, &running, &shared)?;
     let pidfile = has_pidfile.then(|| PidFile::create(pidfile)).transpose()?;
     let upgrades = Upgrades::new(program);
     if let Some(predecessor) = predecessor {
@@ -194,6 +202,7 @@ fn start<'a>(
     }
     let workers = settings.global.workers;
     tracing::info!("process up: Weir {VERSION}, {workers} workers");
+    running.note(EventKind::Process, format!("Weir {VERSION} has started"));
     let notifier = Notifier::new();
     notifier.ready();
     Ok(Service {
@@ -207,6 +216,7 @@ fn start<'a>(
         shared,
         stopping: None,
         upgrades,
+        dashboard,
         logging,
     })
 }
@@ -292,11 +302,17 @@ impl Service<'_> {
             }
             SIGINT | SIGTERM => self.stop(name, next_shutdown(self.stopping)),
             SIGUSR1 => match self.running.pause() {
-                Ok(()) => tracing::info!("got {name}, pausing all activity"),
+                Ok(()) => {
+                    tracing::info!("got {name}, pausing all activity");
+                    (self.running).note(EventKind::Order, format!("PAUSE by signal {name}"));
+                }
                 Err(refusal) => tracing::warn!("got {name}, but: {refusal}"),
             },
             _ => match self.running.resume() {
-                Ok(()) => tracing::info!("got {name}, continuing"),
+                Ok(()) => {
+                    tracing::info!("got {name}, continuing");
+                    (self.running).note(EventKind::Order, format!("RESUME by signal {name}"));
+                }
                 Err(refusal) => tracing::warn!("got {name}, but: {refusal}"),
             },
         }
@@ -308,14 +324,22 @@ impl Service<'_> {
         }
         // The next process will listen on these addresses.
         self.running.stop_monitor();
+        if let Some(dashboard) = self.dashboard.take() {
+            dashboard.stop();
+        }
         self.upgrades.begin(&self.running, &self.source, report);
         if !self.upgrades.is_under_way() {
             self.monitor_again();
         }
     }
 
-    /// Listens on `metrics_listen` again after a failed upgrade.
-    fn monitor_again(&self) {
+    /// Listens on `metrics_listen` and `dashboard_listen` again after a failed upgrade.
+    fn monitor_again(&mut self) {
+        let points = &self.settings.global.dashboard_listen;
+        match dashboard::open(points, &self.running, &self.shared) {
+            Ok(dashboard) => self.dashboard = dashboard,
+            Err(error) => tracing::error!("dashboard_listen: {error}"),
+        }
         let points = &self.settings.global.metrics_listen;
         match Monitor::bind(points) {
             Err(error) => tracing::error!("metrics_listen: {error}"),
@@ -344,6 +368,8 @@ impl Service<'_> {
                 );
                 self.notifier.succeeded_by(pid);
                 self.stopping = Some(Shutdown::WaitForClients);
+                let text = format!("upgrade: process {pid} takes the clients");
+                self.running.note(EventKind::Process, text);
                 self.running.hand_over(link);
             }
             Err(error) => {
@@ -365,6 +391,7 @@ impl Service<'_> {
             }
         }
         self.stopping = Some(how);
+        (self.running).note(EventKind::Process, format!("{cause}: shutting down"));
         self.notifier.stopping();
         self.running.shutdown(how);
     }
@@ -398,9 +425,13 @@ impl Service<'_> {
                 tracing::error!("{error}");
             }
             tracing::error!("reload failed, the running configuration stays as it was");
+            let texts = errors.iter().map(ToString::to_string);
+            let texts = texts.take(ERRORS_MAX).collect::<Vec<_>>().join("; ");
+            self.running.note_reload(Some(texts));
             Refusal::ReloadFailed
         })?;
         let changes = self.put_in_force("reload", prepared);
+        self.running.note_reload(None);
         tracing::info!("reload done, {changes} changes");
         Ok(())
     }

@@ -121,6 +121,7 @@ mod tests {
         let hash = "ab".repeat(32);
         Table {
             columns: columns.map(str::to_owned).to_vec(),
+            types: Vec::new(),
             rows: vec![
                 row(["app", "learnt", "text", "-", "0123456789abcdef", "SELECT ?"]),
                 row(["app", "listed", "whole", "-", "-", "DO 'x'"]),

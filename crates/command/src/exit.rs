@@ -19,6 +19,10 @@ pub enum Exit {
     Start = 3,
     /// The process ended without a request to do so.
     Failed = 4,
+    /// A condition of severity `warning` holds, and none that is worse (`weir doctor`).
+    Warning = 5,
+    /// A condition of severity `critical` holds (`weir doctor`).
+    Critical = 6,
 }
 
 impl From<Exit> for ExitCode {

@@ -10,6 +10,7 @@ use crate::types::{AuthType, PoolMode, PoolSize, SizingMode, StatementPolicy};
 
 mod auth;
 mod cluster;
+mod dashboard;
 mod rules;
 mod state;
 mod tls;
@@ -27,6 +28,7 @@ pub(crate) fn check(raw: &mut Raw, settings: &Settings, file: &Origin) {
     auth::check(raw, settings, file);
     check_databases(raw, settings);
     cluster::check(raw, settings, file);
+    dashboard::check(raw, settings, file);
     note_sizes(raw, settings);
     note_peers(raw, settings);
     state::check(raw, settings);

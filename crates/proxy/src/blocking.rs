@@ -83,6 +83,8 @@ pub type Answer = Result<Vec<Vec<String>>, String>;
 pub struct Table {
     /// Names of the columns.
     pub columns: Vec<String>,
+    /// Ids of the columns' types in pg_type, in the order of the columns.
+    pub types: Vec<u32>,
     /// Values in the order of the columns.
     pub rows: Vec<Vec<Option<String>>>,
 }
@@ -188,7 +190,7 @@ impl<S: Read + Write> Client<S> {
                 tag::ROW_DESCRIPTION => {
                     let columns = columns(found.body).ok_or(ClientError::Strange)?;
                     if let Ok(table) = &mut answer {
-                        table.columns = columns;
+                        (table.columns, table.types) = columns.into_iter().unzip();
                     }
                 }
                 tag::ERROR_RESPONSE => answer = Err(message(found.body)),
@@ -260,18 +262,23 @@ fn row(body: &[u8]) -> Option<Vec<Option<String>>> {
     Some(columns.map(|value| value.map(text)).collect())
 }
 
-/// Names in the body of a RowDescription.
-fn columns(body: &[u8]) -> Option<Vec<String>> {
-    /// Bytes of a column behind its name: table, number there, type, length, modifier, format.
-    const REST: usize = 4 + 2 + 4 + 2 + 4 + 2;
+/// Names and types in the body of a RowDescription.
+fn columns(body: &[u8]) -> Option<Vec<(String, u32)>> {
+    /// Bytes behind a name: table and number there.
+    const BEFORE: usize = 4 + 2;
+    /// Bytes behind a type: length, modifier, format.
+    const REST: usize = 2 + 4 + 2;
     let (count, mut rest) = body.split_first_chunk::<2>()?;
-    let mut names = Vec::new();
+    let mut columns = Vec::new();
     for _ in 0..u16::from_be_bytes(*count) {
         let end = rest.iter().position(|byte| *byte == 0)?;
-        names.push(String::from_utf8_lossy(rest.get(..end)?).into_owned());
-        rest = rest.get(end + 1 + REST..)?;
+        let name = String::from_utf8_lossy(rest.get(..end)?).into_owned();
+        let behind = rest.get(end + 1 + BEFORE..)?;
+        let (oid, behind) = behind.split_first_chunk::<4>()?;
+        columns.push((name, u32::from_be_bytes(*oid)));
+        rest = behind.get(REST..)?;
     }
-    Some(names)
+    Some(columns)
 }
 
 /// Message of an ErrorResponse.

@@ -24,6 +24,7 @@ use weir_stats::{Halts, LimitRow, Snapshot};
 
 use crate::clock::Clock;
 use crate::console::{Command, Console};
+use crate::diagnosing::Diagnosing;
 use crate::hints;
 use crate::hosts::{HostId, Hosts};
 use crate::mailbox::{Mailbox, Message};
@@ -118,6 +119,7 @@ pub(crate) struct Global {
     pub(crate) mirrors: Mirrors,
     pub(crate) logins: Logins,
     pub(crate) facts: Facts,
+    pub(crate) diagnosing: Diagnosing,
     settled: RwLock<Arc<Settled>>,
     ids: AtomicU64,
     /// Number of client transactions that have changed roles or defaults of sessions.
@@ -179,6 +181,7 @@ impl Global {
             mirrors: Mirrors::default(),
             logins: Logins::default(),
             facts: Facts::default(),
+            diagnosing: Diagnosing::default(),
         })
     }
 

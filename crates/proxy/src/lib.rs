@@ -10,11 +10,14 @@
 pub mod blocking;
 mod clock;
 pub mod console;
+mod diagnosing;
+pub mod diagnosis;
 mod driver;
 mod global;
 mod handover;
 mod hints;
 mod hosts;
+pub mod inspect;
 mod listen;
 mod lookups;
 mod mailbox;

@@ -14,6 +14,7 @@ use crate::console::Shutdown;
 use crate::driver::Wake;
 use crate::global::{GlobalPool, Place};
 use crate::handover::Link;
+use crate::inspect::Detail;
 use crate::listen::Accepted;
 use crate::mirrors::Newcomer;
 use crate::moved::MovedServer;
@@ -44,17 +45,6 @@ pub(crate) enum CancelFrom {
     Neighbour(Place),
     /// Connection of another worker, closed when the cancel is over.
     Worker(Place),
-}
-
-/// Detail of a worker's figures for another thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Detail {
-    /// A row for each client and server.
-    Connections,
-    /// Pools, digests if they are on the page, and counts over all clients.
-    Page,
-    /// Pools, and whatever the servers show. Visits no client that has no server.
-    Watch,
 }
 
 /// Message to a worker: everything that reaches it except through sockets and timers.
@@ -131,8 +121,11 @@ pub(crate) enum Message {
     Pulse(u64),
     /// Result of a host name lookup.
     Resolved(Resolved),
-    /// Send this worker's figures in this detail; the caller waits for them, within limits.
-    Measure(Detail, Sender<Box<Snapshot>>),
+    /// Send this worker's figures; the caller waits for them, within limits.
+    Measure {
+        detail: Detail,
+        answer: Sender<Box<Snapshot>>,
+    },
     /// Configuration has changed.
     Settings,
     /// Stop the worker.

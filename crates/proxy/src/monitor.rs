@@ -19,8 +19,9 @@ use weir_stats::Snapshot;
 
 use crate::clock::Clock;
 use crate::global::{Global, lock};
+use crate::inspect::Detail;
 use crate::listen::{self, ListenError};
-use crate::mailbox::{Detail, Message};
+use crate::mailbox::Message;
 use crate::running::Running;
 
 mod check;
@@ -75,6 +76,14 @@ impl Monitor {
         let listeners = listen::open_plain(points)?;
         Ok(Self { listeners })
     }
+}
+
+/// Opens the sockets of `dashboard_listen`, or none of them.
+///
+/// # Errors
+/// An address cannot be listened on.
+pub fn open(points: &[ListenPoint]) -> Result<Vec<TcpListener>, ListenError> {
+    listen::open_plain(points)
 }
 
 impl Running {
@@ -227,8 +236,8 @@ impl Desk {
         if let Some(known) = figures.as_ref().filter(|known| now < known.at.plus(FRESH)) {
             return known.page.clone();
         }
-        let page =
-            collect(&self.global, Detail::Page).map(|snapshot| self.pages.metrics(snapshot).into());
+        let page = collect(&self.global, Detail::Metrics)
+            .map(|snapshot| self.pages.metrics(snapshot).into());
         let at = self.global.clock.now();
         *figures = Some(Figures {
             at,
@@ -244,7 +253,8 @@ pub(crate) fn collect(global: &Global, detail: Detail) -> Result<Snapshot, Strin
     let (sender, answers) = bounded(workers);
     for mailbox in (0..workers).filter_map(|worker| global.mailbox(worker)) {
         // A full mailbox is not being read; a worker that has ended takes no message either.
-        drop(mailbox.send(Message::Measure(detail, sender.clone())));
+        let answer = sender.clone();
+        drop(mailbox.send(Message::Measure { detail, answer }));
     }
     drop(sender);
     let until = global.clock.now().plus(WORKERS_MAX);

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crossbeam_channel::{Receiver, Sender, bounded};
 use weir_config::{FALLBACK, QueryRule};
 use weir_stats::{Halts, PausedWrites};
 use weir_watch::Snapshot;
@@ -174,15 +175,36 @@ impl Refusal {
 pub struct Receipt {
     mailbox: Option<Mailbox>,
     question: u64,
+    /// Thread outside of the workers that waits for the outcome.
+    waiter: Option<Sender<Outcome>>,
 }
+
+/// Outcome of a command.
+pub(crate) type Outcome = Result<(), Refusal>;
 
 impl Receipt {
     pub(crate) fn new(mailbox: Option<Mailbox>, question: u64) -> Self {
-        Self { mailbox, question }
+        Self {
+            mailbox,
+            question,
+            waiter: None,
+        }
+    }
+
+    /// Returns a receipt for a thread outside of the workers, with the channel of the outcome.
+    pub(crate) fn channel() -> (Self, Receiver<Outcome>) {
+        let (sender, outcome) = bounded(1);
+        let mut receipt = Self::new(None, 0);
+        receipt.waiter = Some(sender);
+        (receipt, outcome)
     }
 
     /// Reports the outcome. Waits while the worker's mailbox is full, so call it on no worker.
     pub fn done(mut self, outcome: Result<(), Refusal>) {
+        if let Some(waiter) = self.waiter.take() {
+            // The waiter may have given up. The channel has room.
+            drop(waiter.try_send(outcome.clone()));
+        }
         if let Some(mailbox) = self.mailbox.take() {
             let question = self.question;
             mailbox.send_waiting(Message::Performed { question, outcome });
@@ -192,6 +214,9 @@ impl Receipt {
 
 impl Drop for Receipt {
     fn drop(&mut self) {
+        if let Some(waiter) = self.waiter.take() {
+            drop(waiter.try_send(Err(Refusal::ShuttingDown)));
+        }
         if let Some(mailbox) = self.mailbox.take() {
             let (question, outcome) = (self.question, Err(Refusal::ShuttingDown));
             // The worker itself may drop it. It has told its console by then, or has none any more.

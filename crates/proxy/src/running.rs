@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
+use weir_stats::{Draining, EventKind, FailedReload};
 
 use crate::console::{Command, Console, Shutdown};
+use crate::diagnosing::Diagnosing;
 use crate::driver::Epoll;
 use crate::global::{Global, lock};
 use crate::hints;
@@ -97,6 +100,7 @@ pub fn start(
         })?);
     }
     watch(&global)?;
+    Diagnosing::start(&global)?;
     Ok(Running {
         global,
         workers,
@@ -128,7 +132,36 @@ impl Running {
             .halting
             .is_draining
             .store(true, Ordering::SeqCst);
+        let limit = self.global.settled().settings.global.drain_timeout;
+        self.note_drain(limit);
         self.tell_all(|| Message::Shutdown(how));
+    }
+
+    /// Notes that the process waits for its clients, for this long at most.
+    pub(crate) fn note_drain(&self, limit: Duration) {
+        let since = self.global.unix();
+        let limit = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX);
+        lock(&self.global.facts.draining).get_or_insert(Draining {
+            since,
+            until: since.saturating_add(limit),
+        });
+    }
+
+    /// Notes an event for `SHOW EVENTS`.
+    pub fn note(&self, kind: EventKind, text: String) {
+        self.global.note(kind, text);
+    }
+
+    /// Notes the outcome of a reload: the errors, if it failed.
+    pub fn note_reload(&self, failure: Option<String>) {
+        let kind = EventKind::Reload;
+        let text = match &failure {
+            None => "the configuration was read again".to_owned(),
+            Some(error) => format!("reload failed: {error}"),
+        };
+        let at = self.global.unix();
+        *lock(&self.global.facts.failed_reload) = failure.map(|error| FailedReload { at, error });
+        self.note(kind, text);
     }
 
     /// Puts another configuration in force. Listeners and the number of workers stay as they are.
@@ -226,6 +259,7 @@ impl Running {
                 tracing::error!("a worker ended by a panic; the log has its text");
             }
         }
+        self.global.diagnosing.stop();
         self.global.hint_sources.stop();
         self.global.watching.stop();
     }

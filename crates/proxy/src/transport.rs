@@ -305,6 +305,11 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
+    /// Returns a copy of the configuration for another protocol.
+    pub(crate) fn config(&self) -> ServerConfig {
+        ServerConfig::clone(&self.config)
+    }
+
     /// Begins the server's side of a handshake.
     pub(crate) fn handshake(&self, is_direct: bool) -> Result<Handshake, TlsFault> {
         #[cfg(test)]

@@ -13,7 +13,8 @@ use weir_session::client::Client as Session;
 
 use crate::driver::{Completion, Driver, Owner, Why};
 use crate::global::Global;
-use crate::mailbox::{Detail, Inbox, Message};
+use crate::inspect::Detail;
+use crate::mailbox::{Inbox, Message};
 use crate::mirrors::Mirror;
 
 mod access;
@@ -83,6 +84,7 @@ pub(crate) use peers::Forward;
 use questions::Questions;
 pub(crate) use roles::Standing;
 pub use routing::explain_route_offline;
+pub(crate) use ruling::rule_rows;
 use slots::Phase;
 pub(crate) use slots::tcp_targets;
 use stalls::Stalls;
@@ -201,7 +203,7 @@ impl<D: Driver> Worker<D> {
         }
         if let Some(last) = self.global.workers.last_figures.get(self.number) {
             // Set here and nowhere else.
-            let _ = last.set(Box::new(self.measure(Detail::Page)));
+            let _ = last.set(Box::new(self.measure(Detail::Metrics)));
         }
         Ok(())
     }

@@ -135,9 +135,9 @@ pub struct HolderRow {
     pub server: u64,
     /// Process id of the backend.
     pub backend_pid: u32,
-    /// The database as clients know it.
+    /// Database of the pool that the server belongs to.
     pub database: String,
-    /// Role of the client.
+    /// Role of that pool.
     pub user: String,
     /// The client's application_name; may be empty.
     pub application: String,

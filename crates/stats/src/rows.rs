@@ -239,7 +239,8 @@ pub struct WorkerRow {
     pub cpu_us: u64,
     /// Messages from other threads that the worker has not read yet.
     pub messages: u64,
-    /// Longest turn of the event loop in the last minute or longer, in microseconds, without its waiting for events.
+    /// Longest turn of the event loop in this and the last period of the statistics, in microseconds, without its waiting
+    /// for events.
     pub turn_max_us: u64,
 }
 

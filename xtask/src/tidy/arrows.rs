@@ -32,14 +32,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("weir-route", &["weir-pool", "weir-sql", "weir-watch"]),
     ("weir-stats", &[]),
     ("weir-advisor", &[]),
+    ("weir-diagnosis", &["weir-stats"]),
     ("weir-tls", &[]),
     ("weir-directory", &["weir-auth", "weir-access"]),
     ("weir-command", &[]),
+    ("weir-dashboard", &[]),
     ("weir-config", &["weir-access", "weir-rules", "weir-sql"]),
     ("weir-rules", &["weir-sql"]),
     (
         "weir-proxy",
         &[
+            "weir-diagnosis",
             "weir-wire",
             "weir-auth",
             "weir-session",
@@ -59,12 +62,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "weir-admin",
         &[
+            "weir-diagnosis",
             "weir-wire",
             "weir-rules",
             "weir-sql",
             "weir-stats",
             "weir-config",
             "weir-advisor",
+            "weir-dashboard",
             "weir-proxy",
         ],
     ),
@@ -87,14 +92,17 @@ const ARROWS: &[(&str, &[&str])] = &[
             "weir-auth",
             "weir-command",
             "weir-config",
+            "weir-dashboard",
             "weir-proxy",
             "weir-access",
             "weir-rules",
             "weir-session",
             "weir-sql",
+            "weir-top",
             "weir-wire",
         ],
     ),
+    ("weir-top", &["weir-proxy"]),
     ("weir-lab-cli", &["weir-command", "weir-lab"]),
     (
         "weir-testkit",
@@ -111,6 +119,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "weir-conformance",
         &[
             "weir-auth",
+            "weir-dashboard",
             "weir-directory",
             "weir-lab",
             "weir-access",
@@ -120,7 +129,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "weir-wire",
         ],
     ),
-    ("xtask", &["weir-admin", "weir-config", "weir-lab"]),
+    (
+        "xtask",
+        &["weir-admin", "weir-config", "weir-diagnosis", "weir-lab"],
+    ),
 ];
 
 /// Crate that all tests may use, but no other code.
@@ -137,6 +149,7 @@ const PURE: &[&str] = &[
     "weir-route",
     "weir-stats",
     "weir-advisor",
+    "weir-diagnosis",
     "weir-watch",
 ];
 const IMPURE: &[&str] = &[

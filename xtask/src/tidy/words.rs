@@ -24,7 +24,7 @@ const BANNED_IN_WORKERS: &[(&str, &str)] =
 /// Files that keep their words: published measurements, this list, and scripts for a browser, whose word one of these
 /// is.
 const EXCEPT: &[&str] = &[
-    "conformance/tests/report_page/",
+    "conformance/src/browser.rs",
     "crates/lab/src/report/fixture.rs",
     "crates/lab/testdata/",
     "docs/benchmarks/",

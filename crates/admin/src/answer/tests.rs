@@ -460,18 +460,23 @@ fn show_help_lists_what_works() {
             N SNOTICE VNOTICE C00000 MConsole usage D
             	SHOW HELP
             	SHOW ACTIVE_SOCKETS
+            	SHOW APPLICATIONS
             	SHOW CLIENTS
             	SHOW CONFIG
             	SHOW DATABASES
+            	SHOW DIAGNOSIS
             	SHOW DIGESTS [FOR DATABASE[/USER]] [ORDER BY COLUMN] [LIMIT ROWS]
             	SHOW DNS_HOSTS
             	SHOW DNS_ZONES
             	SHOW ERRORS
+            	SHOW EVENTS
             	SHOW EXTENDED POOLS
+            	SHOW HOLDERS
             	SHOW HOSTS
             	SHOW LIMITS
             	SHOW LISTED_STATEMENTS [USER]
             	SHOW LISTS
+            	SHOW LOGINS
             	SHOW MEM
             	SHOW MIRRORS
             	SHOW MIRROR_STATEMENTS

@@ -4,9 +4,9 @@ use weir_proxy::console::{Order, Role, Shutdown};
 
 use super::{Action, Entry, Takes};
 use crate::show::{
-    CONFIG, STATE, Show, VERSION, connections, databases, dns, faults, hosts, limits, lists,
-    memory, mirrors, peers, pins, pools, routes, rules, sizing, statements, stats, tls, users,
-    waits,
+    CONFIG, STATE, Show, VERSION, applications, connections, databases, diagnosis, dns, faults,
+    hosts, limits, lists, memory, mirrors, peers, pins, pools, routes, rules, sizing, statements,
+    stats, tls, users, waits,
 };
 
 /// Name of the command that pauses writes. `PAUSE writes` alone pauses a database with this name.
@@ -35,6 +35,11 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "As SHOW SOCKETS, only for clients that have a server and servers that have a client.",
     ),
     show(
+        "SHOW APPLICATIONS",
+        &applications::APPLICATIONS,
+        "Clients by pool and `application_name`, those that have kept servers busy for longest first; `share` is their part of that time in percent. Each worker has 200 names; others count as `(other)`.",
+    ),
+    show(
         "SHOW CLIENTS",
         &connections::CLIENTS,
         "One row per client connection.",
@@ -48,6 +53,11 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "SHOW DATABASES",
         &databases::DATABASES,
         "Databases with host and port, limits, and current use.",
+    ),
+    show(
+        "SHOW DIAGNOSIS",
+        &diagnosis::DIAGNOSIS,
+        "Conditions that need attention now, the worst first: since when, the figures that show it, and what to do.",
     ),
     entry(
         SHOW_DIGESTS,
@@ -71,9 +81,19 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "Errors sent to clients by origin (server or pooler) and SQLSTATE, the most frequent first.",
     ),
     show(
+        "SHOW EVENTS",
+        &diagnosis::EVENTS,
+        "Last 500 events, the newest first: reloads, orders, failovers, certificates, rules, and conditions that began or ended.",
+    ),
+    show(
         "SHOW EXTENDED POOLS",
         &pools::EXTENDED_POOLS,
         "As SHOW POOLS, with the reasons of pins, and percentiles in microseconds of waits, transactions and queries in the last `stats_period`.",
+    ),
+    show(
+        "SHOW HOLDERS",
+        &applications::HOLDERS,
+        "Clients that have a server which nobody else can use, those that have done the same for longest first.",
     ),
     show(
         "SHOW HOSTS",
@@ -95,6 +115,11 @@ pub(crate) static COMMANDS: &[Entry] = &[
         "SHOW LISTS",
         &lists::LISTS,
         "Numbers of databases, users, pools and connections.",
+    ),
+    show(
+        "SHOW LOGINS",
+        &applications::LOGINS,
+        "Logins at servers by host, with the reason of the last failure in the host's own words.",
     ),
     show(
         "SHOW MEM",

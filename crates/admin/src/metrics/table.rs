@@ -1,5 +1,6 @@
 //! The table of metrics.
 
+mod diagnosis;
 mod digests;
 mod hosts;
 mod rules;
@@ -72,6 +73,7 @@ const fn counter(
 pub(super) fn metrics() -> impl Iterator<Item = &'static Metric> {
     METRICS
         .iter()
+        .chain(diagnosis::DIAGNOSIS)
         .chain(hosts::HOSTS)
         .chain(digests::DIGESTS)
         .chain(rules::RULES)

@@ -47,7 +47,14 @@ pub(crate) static CLIENTS: Show = Show {
         int4("worker").ours(),
         text("activity").ours(),
         int8("activity_us").ours(),
-        text("wait_reason").ours()
+        text("wait_reason").ours(),
+        int8("transactions").ours(),
+        int8("queries").ours(),
+        int8("errors").ours(),
+        int8("transaction_us").ours(),
+        int8("waited_us").ours(),
+        int8("bytes_received").ours(),
+        int8("bytes_sent").ours()
     ),
     is_live: true,
     rows: |context| context.snapshot.clients.iter().map(client).collect(),
@@ -160,6 +167,19 @@ fn client(client: &ClientRow) -> Row {
     let activity = client.activity.map(|activity| activity.name().to_owned());
     let lasts = client.activity.and_then(|_| long(client.activity_us));
     row.extend([pin, age, int(client.worker), activity, lasts, reason]);
+    let counters = &client.counters;
+    row.extend(
+        [
+            counters.transactions,
+            counters.queries,
+            counters.errors,
+            counters.transaction_us,
+            counters.wait_us,
+            counters.bytes_received,
+            counters.bytes_sent,
+        ]
+        .map(long),
+    );
     row
 }
 

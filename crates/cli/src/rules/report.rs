@@ -149,6 +149,7 @@ fn table(rows: Vec<Row>) -> Table {
     });
     Table {
         columns: COLUMNS.map(str::to_owned).to_vec(),
+        types: Vec::new(),
         rows: rows.collect(),
     }
 }

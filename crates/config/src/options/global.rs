@@ -150,6 +150,12 @@ section! {
         log_pooler_errors: bool = flag("1");
         /// Addresses with ports, such as `127.0.0.1:9127`, that answer `/metrics`, `/healthz`, `/readyz` and the health checks of load balancers over HTTP to everybody who can reach them; empty means none.
         metrics_listen: Vec<ListenPoint> = of_kind(Kind::ListenPoints, "").fixed();
+        /// Addresses with ports, such as `127.0.0.1:9128`, of the dashboard for browsers; loopback is served over HTTP, every other address over TLS with the certificate of `client_tls_cert_file`; empty means none.
+        dashboard_listen: Vec<ListenPoint> = of_kind(Kind::ListenPoints, "").fixed();
+        /// Further names by which browsers may reach the dashboard, without ports; a request with any other Host is refused.
+        dashboard_hosts: Vec<String> = list("");
+        /// Let users of `admin_users` pause, resume, reload, end clients and switch rules in the dashboard.
+        dashboard_actions: bool = flag("0");
         /// Addresses and networks of proxies, such as `10.0.0.7, 10.1.0.0/24`, whose TCP connections begin with a PROXY protocol v2 header that names the client's address; a connection from there without the header is refused; empty means none.
         proxy_protocol_from: Vec<Network> = of_kind(Kind::Networks, "");
         /// Log statistics every `stats_period`.

@@ -21,6 +21,10 @@ crates/proxy/src/listen.rs
     listen_backlog_is_the_length_of_the_queue: listen_backlog
 conformance/tests/metrics.rs
     every_metric_of_the_reference_has_samples: metrics_listen
+conformance/tests/dashboard.rs
+    without_the_option_there_is_no_thread: dashboard_listen
+    a_foreign_host_and_a_get_on_an_action_are_refused: dashboard_hosts
+    an_administrator_ends_a_client_and_the_log_tells_who: dashboard_actions
 conformance/tests/operation/haproxy.rs
     a_client_behind_haproxy_keeps_its_address: proxy_protocol_from
 conformance/tests/operation/listen.rs

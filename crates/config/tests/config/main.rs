@@ -4,6 +4,7 @@ mod auth;
 mod cluster;
 mod clusters_refused;
 mod convert;
+mod dashboard;
 mod effects;
 mod errors;
 mod formats;

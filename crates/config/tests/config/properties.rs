@@ -70,10 +70,11 @@ fn spelling(opt: &'static Opt) -> BoxedStrategy<String> {
     }
 }
 
-/// Options that a rule ties to others; `tls.rs` and `auth.rs` have their tests.
-const TIED: [&str; 7] = [
+/// Options that a rule ties to others; `tls.rs`, `auth.rs` and `dashboard.rs` have their tests.
+const TIED: [&str; 8] = [
     "password_file",
     "client_tls_sslmode",
+    "dashboard_listen",
     "probe_interval",
     "probe_timeout",
     "server_tls_cert_file",

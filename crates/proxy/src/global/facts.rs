@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use weir_stats::{Draining, FailedReload, Snapshot};
+use weir_stats::{Draining, EventKind, FailedReload, Snapshot};
 
 use super::{Global, lock};
 
@@ -20,6 +20,11 @@ impl Global {
         i64::try_from(seconds).unwrap_or(i64::MAX)
     }
 
+    /// Notes an event that happens now.
+    pub(crate) fn note(&self, kind: EventKind, text: String) {
+        self.diagnosing.note(self.unix(), kind, text);
+    }
+
     /// Adds the facts of the process to a snapshot of all workers.
     pub(crate) fn show_facts(&self, snapshot: &mut Snapshot) {
         snapshot.unix = self.unix();
@@ -29,5 +34,6 @@ impl Global {
             .failed_reload
             .clone_from(&lock(&self.facts.failed_reload));
         snapshot.draining = *lock(&self.facts.draining);
+        self.diagnosing.show(snapshot);
     }
 }

@@ -64,6 +64,8 @@ impl Running {
         drop(offered);
         let link = Arc::new(link);
         self.global.succession.neighbour.meet(Arc::clone(&link));
+        let settled = self.global.settled();
+        self.note_drain(settled.settings.global.drain_timeout);
         self.tell_all(|| Message::HandOver(Arc::clone(&link)));
         self.watch(link, |_| {});
     }

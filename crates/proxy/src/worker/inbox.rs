@@ -49,7 +49,7 @@ impl<D: Driver> Worker<D> {
                 }
             }
             Message::Mirror(newcomer) => self.mirror_arrived(*newcomer),
-            Message::Measure(detail, answer) => {
+            Message::Measure { detail, answer } => {
                 // The asker may have given up. The channel has room for an answer of each worker.
                 drop(answer.try_send(Box::new(self.measure(detail))));
             }

@@ -21,7 +21,7 @@ use super::ids::{ClientId, LaneId, ServerId};
 use super::slots::{Client, Group, Server, Stage};
 use super::tables::{Link, Tables};
 use crate::driver::Driver;
-use crate::mailbox::Detail;
+use crate::inspect::Detail;
 
 /// Errors by source and SQLSTATE.
 pub(super) type Errors = BTreeMap<(Blame, &'static str), u64>;
@@ -181,8 +181,10 @@ impl<D: Driver> Worker<D> {
     /// Returns figures of this worker for another thread.
     pub(super) fn measure(&self, detail: Detail) -> Snapshot {
         match detail {
-            Detail::Connections => self.describe(false),
-            Detail::Page => self.measure_page(),
+            Detail::Digests => self.describe(true),
+            Detail::Metrics => self.measure_page(),
+            Detail::Pools => self.describe_pools(Visits::AllClients),
+            Detail::Rows => self.describe(false),
             Detail::Watch => self.describe_pools(Visits::ServersOnly),
         }
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use weir_pool::Moment;
 use weir_session::fault::Fault;
+use weir_stats::EventKind;
 
 use super::Worker;
 use super::ids::{ClientId, LaneId, ServerId};
@@ -57,12 +58,18 @@ pub(super) enum Found {
 impl<D: Driver> Worker<D> {
     /// Carries out an order of a console client.
     pub(super) fn perform(&mut self, client: ClientId, order: Order) {
-        match (&order, self.tables.clients.get(client)) {
-            (Order::Primary { .. } | Order::Rule(_), Some(client)) => {
-                tracing::info!("{client} {}", issued(&order))
-            }
-            _ => tracing::info!("{}", issued(&order)),
+        let line = issued(&order);
+        let by = self.tables.clients.get(client).map(ToString::to_string);
+        match (&order, &by) {
+            (Order::Primary { .. } | Order::Rule(_), Some(by)) => tracing::info!("{by} {line}"),
+            _ => tracing::info!("{line}"),
         }
+        let kind = match &order {
+            Order::Rule(_) => EventKind::Rule,
+            _ => EventKind::Order,
+        };
+        let by = by.unwrap_or_default();
+        self.global.note(kind, format!("{line} by {by}"));
         let question = self.questions.number();
         match self.begin(question, order) {
             Ok(None) => self.answer_order(client, Ok(())),

@@ -322,7 +322,7 @@ impl Tables {
 }
 
 /// Returns the rows of the rules in force, with the counts of all workers.
-pub(super) fn rule_rows(global: &Global, snapshot: &Snapshot) -> Vec<RuleRow> {
+pub(crate) fn rule_rows(global: &Global, snapshot: &Snapshot) -> Vec<RuleRow> {
     let rules = global.query_rules();
     let bulkheads = lock(&global.halting.bulkheads);
     let rows = rules.iter().map(|found| {

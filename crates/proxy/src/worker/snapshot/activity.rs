@@ -79,14 +79,14 @@ impl<D: Driver> Worker<D> {
         if !is_long && transaction < LONG && unsent < MANY_UNSENT {
             return None;
         }
-        let identity = &client.identity;
+        let key = &self.tables.groups.must_get(server.group)?.global.key;
         let name = client.session.reported().get("application_name");
         Some(HolderRow {
             client: client.id,
             server: server.facts.id,
             backend_pid: server.facts.pid,
-            database: identity.database.to_string(),
-            user: identity.user.to_string(),
+            database: key.database.to_string(),
+            user: key.user.to_string(),
             application: name.unwrap_or_default().to_owned(),
             activity,
             activity_us: micros(lasts),

@@ -95,7 +95,7 @@ fn digest_metrics_puts_statements_on_the_metrics_page() {
         let client = world.login();
         world.ask(client, &say().query("row x"));
         let digests = world.workers[0]
-            .measure(crate::mailbox::Detail::Page)
+            .measure(crate::inspect::Detail::Metrics)
             .digests;
         assert_eq!(digests.map(|digests| digests.on_page), on_page);
     }

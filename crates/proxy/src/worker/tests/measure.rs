@@ -7,7 +7,7 @@ use weir_testkit::say::say;
 
 use super::world::World;
 use crate::driver::memory::End;
-use crate::mailbox::Detail;
+use crate::inspect::Detail;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -15,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn figures(world: &World) -> Snapshot {
     let mut all = Snapshot::default();
     for worker in &world.workers {
-        all.merge(worker.measure(Detail::Page));
+        all.merge(worker.measure(Detail::Metrics));
     }
     all
 }
@@ -117,7 +117,7 @@ fn work_counts_for_the_client_and_for_its_application() {
     assert!(billing.counters.queries >= 3, "{billing:?}");
     assert!(billing.counters.bytes_received > 0 && billing.counters.bytes_sent > 0);
     let all: u64 = rows.values().map(|row| row.counters.queries).sum();
-    let snapshot = world.workers[0].measure(Detail::Connections);
+    let snapshot = world.workers[0].measure(Detail::Rows);
     assert_eq!(snapshot.clients[0].counters.queries, all);
     assert_eq!(rows.values().map(|row| row.clients).sum::<u64>(), 1);
     world.callers[client].leave(End::Orderly);
