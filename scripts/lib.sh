@@ -140,7 +140,7 @@ release_services() {
 	if [ -n "$HELD_CLUSTER" ]; then as_root rm -f "$CLUSTER_CONF"; fi
 	# Not at the next boot either, if it came with us.
 	local service
-	for service in haproxy pgbouncer pgpool2 slapd; do
+	for service in haproxy pgbouncer pgpool2 prometheus slapd; do
 		if [[ " ${MISSING[*]-} " == *" $service "* ]] && have systemctl; then
 			as_root systemctl disable --quiet "$service" 2>/dev/null || true
 		fi

@@ -22,6 +22,8 @@ need postgresql-client-15 have psql
 need pgbouncer has_pgbouncer
 need haproxy has_haproxy
 need tmux have tmux
+need prometheus have prometheus
+need prometheus have promtool
 need pgpool2 has_pgpool
 need patroni have patroni
 need etcd-server have etcd

@@ -1,4 +1,4 @@
-//! Generated pages, from the tables in the code and from kept results of benchmarks, and the check that the
+//! Generated pages and files for monitoring, from the tables in the code and from kept results of benchmarks, and the check that the
 //! committed pages are up to date.
 
 use std::fs;
@@ -38,6 +38,14 @@ fn pages() -> Result<Vec<Page>> {
         Page {
             path: "docs/reference/conditions.md".to_owned(),
             text: weir_diagnosis::reference_markdown(),
+        },
+        Page {
+            path: "contrib/monitoring/grafana-dashboard.json".to_owned(),
+            text: weir_admin::grafana_board_json(),
+        },
+        Page {
+            path: "contrib/monitoring/alerts.yml".to_owned(),
+            text: weir_admin::alert_rules_yaml(),
         },
     ];
     pages.extend(benchmarks::pages()?);

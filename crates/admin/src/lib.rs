@@ -41,6 +41,6 @@ mod token;
 
 pub use crate::answer::{PGBOUNCER_VERSION, console};
 pub use crate::dashboard::dashboard;
-pub use crate::metrics::{metrics, metrics_markdown};
+pub use crate::metrics::{alert_rules_yaml, grafana_board_json, metrics, metrics_markdown};
 pub use crate::reference::reference_markdown;
 pub use crate::shared::Shared;

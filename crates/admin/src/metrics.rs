@@ -1,11 +1,15 @@
-//! The page `/metrics`. One table of metrics produces the page and its reference ([`metrics_markdown`]).
+//! The page `/metrics`. One table of metrics produces the page and its reference ([`metrics_markdown`]); the dashboard
+//! ([`grafana_board_json`]) and the alert rules ([`alert_rules_yaml`]) name metrics of the table only, and all of them.
 //!
 //! `prometheus-client` writes the text. It holds no figures: the workers count, and a page is made from one
 //! [`Snapshot`]. The library writes OpenMetrics, where the name of a counter's family lacks `_total`. Older readers
 //! of the text format 0.0.4 do not understand that, so families have the names of their samples here, which both
 //! formats accept.
 
+mod alerts;
+mod board;
 mod figures;
+mod promql;
 mod reference;
 mod table;
 
@@ -26,6 +30,8 @@ use self::figures::{Figures, Named};
 use crate::check;
 use crate::digests::Known;
 
+pub use self::alerts::alert_rules_yaml;
+pub use self::board::grafana_board_json;
 pub use self::reference::metrics_markdown;
 
 /// Exponents of the buckets' bounds: powers of two in microseconds, from 128 us to 67 s.

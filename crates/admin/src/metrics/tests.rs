@@ -123,6 +123,23 @@ fn every_metric_is_well_named_and_has_a_meaning() {
 }
 
 #[test]
+fn board_and_alerts_name_every_metric_and_no_other() {
+    let mut series = board::series();
+    assert!(series.len() > 50, "{series:?}");
+    series.extend(alerts::series());
+    let unknown = series.iter().filter(|name| promql::find(name).is_none());
+    assert_eq!(unknown.collect::<Vec<_>>(), [""; 0], "not in the table");
+    let named: BTreeSet<_> = series
+        .iter()
+        .filter_map(|name| promql::find(name))
+        .map(|metric| metric.name)
+        .collect();
+    let unseen = table::metrics().filter(|metric| !named.contains(metric.name));
+    let unseen: Vec<_> = unseen.map(|metric| metric.name).collect();
+    assert_eq!(unseen, [""; 0], "on no panel and in no alert");
+}
+
+#[test]
 fn errors_limits_and_workers_have_their_rows() {
     let mut snapshot = Snapshot::default();
     snapshot.errors.insert((Blame::Pooler, "53300"), 2);
