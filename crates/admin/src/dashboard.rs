@@ -13,6 +13,7 @@ use weir_dashboard::{
     Action, Column, Denied, Kind, Line, Missing, Options, Role, Scope, Series, Source, Table, Who,
 };
 use weir_proxy::console;
+use weir_proxy::diagnosis::EventKind;
 use weir_proxy::inspect::{Barred, Detail, Inspector};
 use weir_stats::Snapshot;
 
@@ -144,7 +145,7 @@ impl Source for Desk {
         })
     }
 
-    fn act(&self, action: &Action, _: &Who) -> Result<String, String> {
+    fn act(&self, action: &Action, who: &Who) -> Result<String, String> {
         let inspector = &self.inspector;
         let done = match action {
             Action::KillClient(id) => inspector.kill_client(*id).map(|()| "disconnected"),
@@ -158,6 +159,17 @@ impl Source for Desk {
             Action::RuleOff(rule) => inspector.set_rule_dry(rule, true).map(|()| "counts only"),
             Action::RuleOn(rule) => inspector.set_rule_dry(rule, false).map(|()| "in force"),
         };
+        let kind = match action {
+            Action::RuleOff(_) | Action::RuleOn(_) => EventKind::Rule,
+            _ => EventKind::Order,
+        };
+        let outcome = match &done {
+            Ok(done) => (*done).to_owned(),
+            Err(refusal) => format!("refused, {refusal}"),
+        };
+        let (user, address) = (&who.user, who.address);
+        let text = format!("{action} by {user:?} from {address} on the dashboard: {outcome}");
+        inspector.note(kind, text);
         done.map(str::to_owned)
             .map_err(|refusal| refusal.to_string())
     }
@@ -198,6 +210,7 @@ fn line(line: &weir_diagnosis::Line) -> Line {
         "transactions" => ("tps", 1.0),
         "queries" => ("qps", 1.0),
         "resident" => ("memory", 1.0),
+        "cpu" => ("cpu", 100.0),
         "oldest_wait" => ("oldest_wait_us", MICROSECONDS),
         "wait_p99" => ("wait_p99_us", MICROSECONDS),
         "query_p99" => ("query_p99_us", MICROSECONDS),

@@ -196,8 +196,12 @@ pub(crate) static PAGES: &[Page] = &[
         views: &[CONDITIONS, ALL_POOLS.columns(POOL_COLUMNS), HOSTS],
         charts: &[
             Chart {
+                title: "Transactions per second",
+                lines: &["tps"],
+            },
+            Chart {
                 title: "Clients",
-                lines: &["clients"],
+                lines: &["clients", "waiting"],
             },
             Chart {
                 title: "Processor",

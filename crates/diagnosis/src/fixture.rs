@@ -119,6 +119,7 @@ pub(crate) fn limit(name: &'static str, scope: &str, used: u64, max: u64) -> Lim
         scope: scope.to_owned(),
         used,
         max,
+        peak: None,
     }
 }
 

@@ -136,6 +136,7 @@ mod tests {
             scope: String::new(),
             used,
             max: 100,
+            peak: None,
         };
         let snapshot = Snapshot {
             unix,
@@ -180,6 +181,7 @@ mod tests {
             scope: format!("db{n}"),
             used: 1,
             max: 2,
+            peak: None,
         });
         let snapshot = Snapshot {
             limits: limits.collect(),

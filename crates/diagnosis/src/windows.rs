@@ -44,6 +44,7 @@ pub(crate) enum PoolFigure {
     ServerLogins,
     ServersLost,
     ServerParses,
+    Evictions,
     Binds,
     WaitTimeouts,
     Errors,
@@ -54,7 +55,7 @@ pub(crate) enum PoolFigure {
     InTransaction,
 }
 
-const POOL_FIGURES: usize = 15;
+const POOL_FIGURES: usize = 16;
 const POOL_GAUGES: usize = 3;
 
 /// Windows of a pool.
@@ -70,6 +71,7 @@ fn pool_figures(row: &PoolRow) -> [u64; POOL_FIGURES] {
         totals.server_logins,
         totals.servers_lost,
         totals.server_parses,
+        totals.statement_evictions,
         totals.binds,
         totals.wait_timeouts,
         totals.errors,

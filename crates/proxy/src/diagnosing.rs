@@ -9,7 +9,7 @@ use std::{io, thread};
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use weir_diagnosis::{Change, Series, Watch};
-use weir_stats::{ConditionRow, EventKind, EventRow, Severity, Snapshot};
+use weir_stats::{ConditionRow, EventKind, EventRow, Peak, Severity, Snapshot};
 
 use crate::global::{Global, lock};
 use crate::inspect::Detail;
@@ -57,11 +57,19 @@ impl Diagnosing {
         lock(&self.watch).push_event(EventRow { at, kind, text });
     }
 
-    /// Adds conditions and events to a snapshot.
+    /// Adds conditions, events, and the peaks of its limits to a snapshot.
     pub(crate) fn show(&self, snapshot: &mut Snapshot) {
         let watch = lock(&self.watch);
         snapshot.conditions = watch.conditions();
         snapshot.events = watch.events().cloned().collect();
+        for limit in &mut snapshot.limits {
+            let peak = watch.peaks().limit(limit.name, &limit.scope);
+            limit.peak = peak.map(|peak| Peak {
+                used: peak.ever.used,
+                at: peak.ever.at,
+                used_in_hour: peak.hour.used,
+            });
+        }
     }
 
     /// Returns a part of the history.

@@ -526,6 +526,7 @@ impl Global {
                     scope,
                     used,
                     max,
+                    peak: None,
                 });
             }
         };

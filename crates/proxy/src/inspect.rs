@@ -15,7 +15,7 @@ use weir_stats::Snapshot;
 use weir_tls::session::ServerConfig;
 
 use crate::console::{Command, Role};
-use crate::diagnosis::Series;
+use crate::diagnosis::{EventKind, Series};
 use crate::global::{Global, lock, random, since_start};
 use crate::mailbox::Message;
 use crate::monitor::collect;
@@ -91,6 +91,11 @@ impl Inspector {
     #[must_use]
     pub fn history(&self, scope: &str, seconds: u32) -> Option<Series> {
         self.global.diagnosing.series(scope, seconds)
+    }
+
+    /// Notes an event for `SHOW EVENTS`.
+    pub fn note(&self, kind: EventKind, text: String) {
+        self.global.note(kind, text);
     }
 
     /// Returns the wall-clock time in Unix seconds.

@@ -41,6 +41,8 @@ pub struct Counters {
     pub state_questions: u64,
     /// Session state that only `session_state_check` found: no statement had indicated it.
     pub state_misses: u64,
+    /// Statements that servers had to forget to make room (`max_prepared_statements`).
+    pub statement_evictions: u64,
     /// Clients whose wait for a server has ended with `query_wait_timeout`.
     pub wait_timeouts: u64,
     /// Server connections that were opened.
@@ -70,6 +72,7 @@ impl Counters {
             pins: f(self.pins, other.pins),
             state_questions: f(self.state_questions, other.state_questions),
             state_misses: f(self.state_misses, other.state_misses),
+            statement_evictions: f(self.statement_evictions, other.statement_evictions),
             wait_timeouts: f(self.wait_timeouts, other.wait_timeouts),
             server_logins: f(self.server_logins, other.server_logins),
             servers_lost: f(self.servers_lost, other.servers_lost),

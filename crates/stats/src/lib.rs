@@ -36,7 +36,7 @@ pub use mirrors::{MirrorCounts, MirrorRow, MirrorStatementRow};
 pub use routed::{HostCounters, RouteCounts, RouteKey, RuleCounts, RuleRow};
 pub use rows::{
     Blame, Buffers, ClientRow, ClientState, DatabaseHostRow, Endpoint, Halts, HostRow, LimitRow,
-    MemoryRow, PausedWrites, PeerRow, PoolCounts, PoolPercentiles, PoolRow, ProcessRow, ServerRow,
-    ServerState, SizingRow, Snapshot, TlsRow, Totals, WorkerRow,
+    MemoryRow, PausedWrites, Peak, PeerRow, PoolCounts, PoolPercentiles, PoolRow, ProcessRow,
+    ServerRow, ServerState, SizingRow, Snapshot, TlsRow, Totals, WorkerRow,
 };
 pub use statements::{StatementCounts, StatementRow};

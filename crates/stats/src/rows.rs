@@ -242,6 +242,8 @@ pub struct WorkerRow {
     /// Longest turn of the event loop in this and the last period of the statistics, in microseconds, without its waiting
     /// for events.
     pub turn_max_us: u64,
+    /// Distinct statements that clients of this worker have prepared.
+    pub statements: u64,
 }
 
 /// The process as the operating system sees it.
@@ -274,6 +276,19 @@ pub struct LimitRow {
     pub used: u64,
     /// Limit; 0 = unlimited.
     pub max: u64,
+    /// Most places that were taken at once; none if that is not known yet.
+    pub peak: Option<Peak>,
+}
+
+/// Highest usage of a limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// Most places taken at once since the process began.
+    pub used: u64,
+    /// Time of that in Unix seconds.
+    pub at: i64,
+    /// Most places taken at once in the last hour.
+    pub used_in_hour: u64,
 }
 
 /// Connections to one peer, another pooler that cancel requests are forwarded to.

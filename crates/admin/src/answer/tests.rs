@@ -131,6 +131,7 @@ fn counted() -> Totals {
         pins: 10,
         state_questions: 11,
         state_misses: 12,
+        statement_evictions: 18,
         wait_timeouts: 15,
         server_logins: 16,
         servers_lost: 17,
@@ -314,6 +315,7 @@ fn limit(name: &'static str, scope: &str, used: u64, max: u64) -> LimitRow {
         scope,
         used,
         max,
+        peak: None,
     }
 }
 

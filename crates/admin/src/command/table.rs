@@ -103,7 +103,7 @@ pub(crate) static COMMANDS: &[Entry] = &[
     show(
         "SHOW LIMITS",
         &limits::LIMITS,
-        "Limits in force with their current use, the fullest first.",
+        "Limits in force with their current use, the fullest first, and the highest use since the start and in the last hour, looked at once a second.",
     ),
     entry(
         "SHOW LISTED_STATEMENTS",

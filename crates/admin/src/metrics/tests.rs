@@ -148,6 +148,7 @@ fn errors_limits_and_workers_have_their_rows() {
         scope: String::new(),
         used: 3,
         max: 100,
+        peak: None,
     });
     snapshot.workers.push(WorkerRow {
         worker: 1,

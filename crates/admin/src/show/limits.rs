@@ -1,6 +1,6 @@
 //! `SHOW LIMITS`: every limit in force, and its usage.
 
-use super::{Show, filled, int8, long, some, text};
+use super::{Show, filled, int8, long, some, text, timestamp};
 
 /// `SHOW LIMITS`, the fullest first. PgBouncer has no such table.
 pub(crate) static LIMITS: Show = Show {
@@ -10,6 +10,9 @@ pub(crate) static LIMITS: Show = Show {
         int8("used").ours(),
         int8("maximum").ours(),
         int8("percent").ours(),
+        int8("peak").ours(),
+        text("peak_at").ours(),
+        int8("peak_in_hour").ours(),
     ],
     is_live: true,
     rows: |context| {
@@ -30,6 +33,9 @@ pub(crate) static LIMITS: Show = Show {
                 long(limit.used),
                 long(limit.max),
                 percent.and_then(long),
+                limit.peak.and_then(|peak| long(peak.used)),
+                limit.peak.map(|peak| timestamp(peak.at)),
+                limit.peak.and_then(|peak| long(peak.used_in_hour)),
             ]
         });
         rows.collect()

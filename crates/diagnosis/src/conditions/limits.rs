@@ -40,6 +40,7 @@ fn clients(facts: &Facts<'_>) -> Vec<Finding> {
             scope,
             used,
             max,
+            ..
         } = limit;
         let severity = if used >= max {
             Severity::Critical

@@ -236,11 +236,15 @@ fn statement_thrash(facts: &Facts<'_>) -> Vec<Finding> {
             return None;
         }
         let share = text::whole(parses * 100.0 / binds);
+        let evictions = pool.rate(PoolFigure::Evictions, Span::Short);
+        let distinct: u64 = facts.now.workers.iter().map(|row| row.statements).sum();
         let finding = Finding::new(Severity::Warning, pool.scope())
             .evidence(format!(
-                "{} to servers for {} over 10 s: {share} %",
+                "{} to servers for {} over 10 s: {share} %; servers forget {} to make room; {} in the process",
                 text::rate(parses, "Parse"),
                 text::rate(binds, "Bind"),
+                text::rate(evictions, "statements"),
+                text::count(distinct, "distinct statement"),
             ))
             .advice(format!(
                 "{share} % of the requests with prepared statements make a server parse first: \

@@ -117,6 +117,7 @@ impl Group {
         self.counters.client_parses += u64::from(counts.client_parses);
         self.counters.server_parses += u64::from(counts.server_parses);
         self.counters.binds += u64::from(counts.binds);
+        self.counters.statement_evictions += u64::from(counts.evictions);
     }
 
     /// Adds the measured durations to the pool's row.
@@ -175,6 +176,7 @@ impl<D: Driver> Worker<D> {
             cpu_us: cpu_us(),
             messages: self.inbox.waiting() as u64,
             turn_max_us: self.stalls.longest_us(),
+            statements: self.tables.registry.len() as u64,
         }
     }
 

@@ -426,11 +426,11 @@ fn show_limits_lists_the_fullest_first() {
     check_show(
         "SHOW LIMITS",
         expect![[r#"
-        T name:text scope:text used:int8 maximum:int8 percent:int8
-        D | max_db_connections | shop | 40 | 60 | 66
-        D | max_client_conn | NULL | 5 | 100 | 5
-        D | max_pools | NULL | 0 | 0 | NULL
-    "#]],
+            T name:text scope:text used:int8 maximum:int8 percent:int8 peak:int8 peak_at:text peak_in_hour:int8
+            D | max_db_connections | shop | 40 | 60 | 66 | NULL | NULL | NULL
+            D | max_client_conn | NULL | 5 | 100 | 5 | NULL | NULL | NULL
+            D | max_pools | NULL | 0 | 0 | NULL | NULL | NULL | NULL
+        "#]],
     );
 }
 

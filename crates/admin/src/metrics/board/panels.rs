@@ -224,6 +224,8 @@ static POOLS: &[Panel] = &[
             ("Parse of clients", "sum(rate(weir_pool_client_parses_total[$__rate_interval]))"),
             ("Parse to servers", "sum(rate(weir_pool_server_parses_total[$__rate_interval]))"),
             ("Bind", "sum(rate(weir_pool_binds_total[$__rate_interval]))"),
+            ("forgotten by servers", "sum(rate(weir_pool_statement_evictions_total[$__rate_interval]))"),
+            ("distinct statements", "sum(weir_worker_statements)"),
         ],
     )
     .width(8)

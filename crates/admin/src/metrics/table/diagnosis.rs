@@ -70,6 +70,11 @@ pub(super) static DIAGNOSIS: &[Metric] = &[
         |counters| counters.wait_timeouts,
     ),
     pool_count(
+        "weir_pool_statement_evictions_total",
+        "Statements that servers had to forget to make room (`max_prepared_statements`).",
+        |counters| counters.statement_evictions,
+    ),
+    pool_count(
         "weir_pool_server_logins_total",
         "Server connections that were opened.",
         |counters| counters.server_logins,
@@ -90,6 +95,12 @@ pub(super) static DIAGNOSIS: &[Metric] = &[
                 out.count(&[host, "failed"], row.failed)
             })
         },
+    ),
+    gauge(
+        "weir_worker_statements",
+        &["worker"],
+        "Distinct statements that the clients of a worker have prepared.",
+        |figures, out| by_worker(figures, |worker, row| out.count(&[worker], row.statements)),
     ),
     gauge(
         "weir_worker_turn_max_seconds",

@@ -57,6 +57,8 @@ pub struct StatementCounts {
     pub server_parses: u32,
     /// Number of the client's Bind messages.
     pub binds: u32,
+    /// Number of statements that the server forgets to make room (`max_prepared_statements`).
+    pub evictions: u32,
 }
 
 /// Starts a lease: sends the client's settings to the server if they differ, and reports values to the client that it

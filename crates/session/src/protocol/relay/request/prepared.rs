@@ -238,6 +238,7 @@ impl Work<'_, '_, '_, '_> {
         };
         let evicted = (server.prepared).add(statement, max, server.queue.batch(), copy);
         for old in evicted {
+            self.statements.evictions += 1;
             self.close_ours(&old, clear);
         }
         self.statements.server_parses += 1;
