@@ -90,7 +90,7 @@ static CLASSES: PerByte<Class> = classes();
 /// Bytes that step 1 skips between two words.
 static BORING: PerByte<bool> = boring();
 /// Bytes that may continue an identifier.
-static IDENTIFIER: PerByte<bool> = identifier();
+pub(crate) static IDENTIFIER: PerByte<bool> = identifier();
 
 const fn class_of(byte: u8) -> Class {
     match byte {
@@ -178,6 +178,36 @@ const fn others(word: u64) -> u64 {
     !(found | word) & HIGH
 }
 
+/// Returns the end of a number, of which the text up to `at` is part: digits, letters such as in `0x1F` and `1e5`, a point,
+/// and the sign of an exponent.
+#[inline]
+pub(crate) fn number_end(text: &[u8], at: usize) -> usize {
+    let mut at = at;
+    while let Some(byte) = text.get(at) {
+        let is_part = match byte {
+            b'+' | b'-' => ends_in_exponent(text, at),
+            // `1..2` is two numbers.
+            b'.' => text.get(at + 1) != Some(&b'.'),
+            byte => byte.is_ascii_alphanumeric() || *byte == b'_',
+        };
+        if !is_part {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+/// True if a digit and the letter of an exponent precede this position, and a digit follows the byte there.
+fn ends_in_exponent(text: &[u8], at: usize) -> bool {
+    let byte = |at: Option<usize>| at.and_then(|at| text.get(at)).copied();
+    let is_digit = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_digit());
+    let before = byte(at.checked_sub(2));
+    let is_number = is_digit(before) || before == Some(b'.');
+    let is_letter = matches!(byte(at.checked_sub(1)), Some(b'e' | b'E'));
+    is_letter && is_number && is_digit(byte(Some(at + 1)))
+}
+
 impl<'a> Lexer<'a> {
     pub(crate) fn new(text: &'a [u8], reading: Reading) -> Self {
         Self {
@@ -187,6 +217,11 @@ impl<'a> Lexer<'a> {
             reading,
             depth_max: 0,
         }
+    }
+
+    /// Goes on at this position, up to which tokens were read without this lexer.
+    pub(crate) fn go_to(&mut self, at: usize) {
+        self.at = at;
     }
 
     /// Returns the present position in bytes.
@@ -293,30 +328,9 @@ impl<'a> Lexer<'a> {
         self.peek().is_some_and(|byte| byte.is_ascii_digit())
     }
 
-    /// Skips the rest of a number: digits, letters such as in `0x1F` and `1e5`, a point, and the sign of an exponent.
+    /// Skips the rest of a number.
     pub(crate) fn number(&mut self) {
-        while let Some(byte) = self.peek() {
-            let is_part = match byte {
-                b'+' | b'-' => self.ends_in_exponent(),
-                // `1..2` is two numbers.
-                b'.' => !self.follows(1, b'.'),
-                byte => byte.is_ascii_alphanumeric() || byte == b'_',
-            };
-            if !is_part {
-                break;
-            }
-            self.at += 1;
-        }
-    }
-
-    /// True if a digit and the letter of an exponent precede, and a digit follows the next byte.
-    fn ends_in_exponent(&self) -> bool {
-        let byte = |at: Option<usize>| at.and_then(|at| self.text.get(at)).copied();
-        let is_digit = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_digit());
-        let before = byte(self.at.checked_sub(2));
-        let is_number = is_digit(before) || before == Some(b'.');
-        let is_letter = matches!(byte(self.at.checked_sub(1)), Some(b'e' | b'E'));
-        is_letter && is_number && is_digit(byte(Some(self.at + 1)))
+        self.at = number_end(self.text, self.at);
     }
 
     /// Returns the first byte of the next token; `None` at the end. A token that cannot be read has some byte.
@@ -340,8 +354,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    #[inline]
     /// Returns the part of the text that has not been read yet.
+    #[inline]
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.text.get(self.at..).unwrap_or_default()
     }

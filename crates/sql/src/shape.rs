@@ -15,6 +15,7 @@ use mixer::Mixer;
 
 mod kept;
 mod mixer;
+mod run;
 
 /// Maximum depth of lists whose repeated items count once. Deeper lists keep their items.
 const LISTS_MAX: usize = 4;
@@ -285,6 +286,8 @@ struct Walk<'a> {
     /// False if the text goes on.
     is_whole: bool,
     text: Option<Text>,
+    /// Position of the statement's first token.
+    start: usize,
     /// End of the last token.
     end: usize,
 }
@@ -304,33 +307,34 @@ impl<'a> Walk<'a> {
             is_atomic: false,
             is_whole: true,
             text: None,
+            start: 0,
             end: 0,
         }
     }
 
     /// Reads the next statement that is not empty. `None` at the end.
     fn statement(&mut self) -> Option<(ShapeKey, Range<usize>)> {
-        let mut start = self.lexer.at();
         self.begin();
         loop {
+            self.run();
             match self.lexer.token() {
                 Ok(Some(Token::Other(b';'))) if !self.is_atomic => {
                     if self.has_begun {
-                        return Some(self.finish(start));
+                        return Some(self.finish());
                     }
-                    start = self.lexer.at();
+                    self.start = self.lexer.at();
                 }
                 Ok(Some(token)) => {
                     let at = self.lexer.began();
                     if !self.has_begun {
-                        start = at;
+                        self.start = at;
                     }
                     self.token(token, at);
                 }
-                Ok(None) if !self.is_whole && self.has_begun => return self.open_end(start),
-                Ok(None) if self.has_begun => return Some(self.finish(start)),
+                Ok(None) if !self.is_whole && self.has_begun => return self.open_end(),
+                Ok(None) if self.has_begun => return Some(self.finish()),
                 Ok(None) => return None,
-                Err(_) => return self.open_end(start),
+                Err(_) => return self.open_end(),
             }
         }
     }
@@ -343,18 +347,21 @@ impl<'a> Walk<'a> {
         self.has_begun = false;
         self.begins_with_create = false;
         self.is_atomic = false;
-        self.end = self.lexer.at();
+        self.start = self.lexer.at();
+        self.end = self.start;
     }
 
-    fn finish(&mut self, start: usize) -> (ShapeKey, Range<usize>) {
+    #[inline]
+    fn finish(&mut self) -> (ShapeKey, Range<usize>) {
         while !self.lists.is_empty() {
             self.end_list();
         }
-        (ShapeKey(self.hasher.finish()), start..self.end)
+        (ShapeKey(self.hasher.finish()), self.start..self.end)
     }
 
     /// Ends a statement that cannot be read further: PostgreSQL refuses it, or it has several readings.
-    fn open_end(&mut self, start: usize) -> Option<(ShapeKey, Range<usize>)> {
+    #[cold]
+    fn open_end(&mut self) -> Option<(ShapeKey, Range<usize>)> {
         // The last item is not complete, and so may differ from the others only in that.
         while self.lists.last().is_some_and(|list| list.last.is_some()) {
             if let Some(list) = self.lists.pop() {
@@ -366,7 +373,7 @@ impl<'a> Walk<'a> {
             text.is_cut = true;
         }
         self.end = self.input.len();
-        let shape = self.finish(start);
+        let shape = self.finish();
         self.lexer = Lexer::new(&[], Reading::Strict);
         self.input = &[];
         (!shape.1.is_empty()).then_some(shape)

@@ -1,20 +1,24 @@
 //! Hash over tokens, with a secret seed.
 //!
-//! Tokens are short, so they are hashed in words of eight bytes, and a token is told from two that look like it when they
-//! stand together. The mixing step is that of foldhash: the halves of a product with a secret number.
+//! Tokens are hashed in words of eight bytes. The last word of a token has at most seven bytes and their number, and another
+//! secret factor, so two tokens are told from one that looks like both. The mixing step is that of foldhash: the halves of a
+//! product with a secret number.
 
 use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 
-const WORD: usize = size_of::<u64>();
+/// Number of bytes of a word.
+pub(super) const WORD: usize = size_of::<u64>();
 
 /// State of a hash. A copy goes its own way.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mixer {
     state: u64,
-    /// Secret factor.
+    /// Secret factor of words that others of the token follow.
     key: u64,
+    /// Secret factor of last words.
+    last_key: u64,
 }
 
 impl Mixer {
@@ -23,9 +27,11 @@ impl Mixer {
         Self {
             state: secrets.hash_one(0_u64),
             key: secrets.hash_one(1_u64) | 1,
+            last_key: secrets.hash_one(2_u64) | 1,
         }
     }
 
+    #[inline]
     pub(super) fn finish(self) -> u64 {
         fold(self.state, self.key.rotate_left(32))
     }
@@ -33,12 +39,12 @@ impl Mixer {
     /// Adds a token of one byte.
     #[inline]
     pub(super) fn byte(&mut self, byte: u8) {
-        self.last(u64::from(byte).wrapping_mul(0x01_0101), 1);
+        self.last(u64::from(byte), 1);
     }
 
     /// Adds a hash.
     pub(super) fn item(&mut self, hash: u64) {
-        self.last(hash, WORD + 1);
+        self.state = fold(self.state.rotate_left(32) ^ hash, self.last_key);
     }
 
     /// Adds a token.
@@ -46,60 +52,54 @@ impl Mixer {
         self.token(token, |word| word);
     }
 
-    /// Adds a token, in which the case of ASCII letters does not count.
+    /// Adds an identifier, in which the case of ASCII letters does not count.
     #[inline]
-    pub(super) fn folded(&mut self, token: &[u8]) {
-        self.token(token, lower);
+    pub(super) fn folded(&mut self, identifier: &[u8]) {
+        self.token(identifier, folded);
     }
 
     #[inline]
     fn token(&mut self, token: &[u8], read: impl Fn(u64) -> u64) {
         let mut rest = token;
-        while let Some((word, behind)) = rest.split_first_chunk()
-            && !behind.is_empty()
-        {
-            self.state = fold(self.state ^ read(u64::from_le_bytes(*word)), self.key);
+        while let Some((word, behind)) = rest.split_first_chunk() {
+            self.word(read(u64::from_le_bytes(*word)));
             rest = behind;
         }
-        self.last(read(packed(rest)), rest.len());
+        let len = rest.len();
+        // Folding sets bits of bytes that are not there.
+        self.last(read(packed(rest)) & !(u64::MAX << (8 * len)), len);
     }
 
-    /// Adds the last word of a token, of which this many bytes count. The rotation tells it from all that is not the last.
+    /// Adds eight bytes of a token, of which at least the last word follows.
     #[inline]
-    fn last(&mut self, word: u64, len: usize) {
-        #[expect(clippy::cast_possible_truncation, reason = "at most nine")]
-        let turn = len as u32 + 1;
-        self.state = fold(self.state.rotate_left(turn) ^ word, self.key);
+    pub(super) fn word(&mut self, word: u64) {
+        self.state = fold(self.state ^ word, self.key);
+    }
+
+    /// Adds the last word of a token: fewer than eight bytes, with zeros behind them.
+    #[inline]
+    pub(super) fn last(&mut self, word: u64, len: usize) {
+        self.state = fold(self.state ^ word ^ (len as u64) << 56, self.last_key);
     }
 }
 
-/// Returns at most eight bytes as a number. Numbers of texts with the same length differ.
+/// Returns fewer than eight bytes as a number, with zeros behind them.
 #[inline]
 fn packed(bytes: &[u8]) -> u64 {
-    if let Some(word) = bytes.first_chunk() {
-        return u64::from_le_bytes(*word);
+    let mut word = [0; WORD];
+    for (to, from) in word.iter_mut().zip(bytes) {
+        *to = *from;
     }
-    if let (Some(begin), Some(end)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        return u64::from(u32::from_le_bytes(*begin)) | u64::from(u32::from_le_bytes(*end)) << 32;
-    }
-    match bytes {
-        [] => 0,
-        [a] => u64::from(*a) * 0x01_0101,
-        [a, b] => u64::from(*a) | u64::from(*b) << 8 | u64::from(*b) << 16,
-        [a, b, .., c] => u64::from(*a) | u64::from(*b) << 8 | u64::from(*c) << 16,
-    }
+    u64::from_le_bytes(word)
 }
 
-/// Returns eight bytes with `A` to `Z` in lower case.
+/// Returns eight bytes of identifiers in a form that does not tell the case of ASCII letters, and all else: sets the bit that
+/// tells them apart. Of the other bytes below 0x80 only `_` lacks it, and no identifier has 0x7f.
 #[inline]
-fn lower(word: u64) -> u64 {
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x80 * EACH;
-    let low = word & !HIGH;
-    let from_a = low + (0x80 - 0x41) * EACH;
-    let behind_z = low + (0x7f - 0x5a) * EACH;
-    let is_upper = (from_a ^ behind_z) & !word & HIGH;
-    word | is_upper >> 2
+pub(super) const fn folded(word: u64) -> u64 {
+    const CASE: u64 = 0x2020_2020_2020_2020;
+    // Leaves bytes beyond ASCII alone.
+    word | (CASE & !(word >> 2))
 }
 
 /// Returns the halves of the product, combined.
@@ -122,15 +122,20 @@ mod tests {
     }
 
     #[test]
-    fn letters_become_lower_and_nothing_else_changes() {
-        for byte in 0..=u8::MAX {
+    fn only_the_case_of_letters_is_lost() {
+        let is_part =
+            |byte: &u8| matches!(byte, b'_' | b'$' | 0x80..) || byte.is_ascii_alphanumeric();
+        let mut seen = std::collections::HashMap::new();
+        for byte in (0..=u8::MAX).filter(is_part) {
+            let expected = byte.to_ascii_lowercase();
             for place in 0..WORD {
-                let mut bytes = *b"aZ[@`z{_";
+                let mut bytes = *b"aZ09_$\x80\xfe";
                 bytes[place] = byte;
-                let expected = bytes.map(|byte| byte.to_ascii_lowercase());
-                assert_eq!(lower(u64::from_le_bytes(bytes)).to_le_bytes(), expected);
+                let found = folded(u64::from_le_bytes(bytes)).to_le_bytes()[place];
+                assert_eq!(*seen.entry(found).or_insert(expected), expected);
             }
         }
+        assert_eq!(seen.len(), 26 + 10 + 2 + 128);
     }
 
     #[test]

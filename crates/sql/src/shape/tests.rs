@@ -267,6 +267,151 @@ fn statement() -> impl Strategy<Value = String> {
     ]
 }
 
+/// Token of a statement without lists, as its shape sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Literal,
+    Name(String),
+    Sign(char),
+    Word(String),
+}
+
+/// Returns tokens, of which two lists are often equal.
+fn pieces() -> impl Strategy<Value = Vec<Piece>> {
+    let word = prop_oneof![
+        prop::sample::select(vec![
+            "select",
+            "a",
+            "e",
+            "x",
+            "u",
+            "create",
+            "pgbench_accounts"
+        ])
+        .prop_map(str::to_owned),
+        "[a_]{1,2}",
+        "[a-c_é][a-b0-1_$ü]{6,18}",
+    ];
+    let piece = prop_oneof![
+        Just(Piece::Literal),
+        word.prop_map(Piece::Word),
+        "[aA é]{1,9}".prop_map(Piece::Name),
+        prop::sample::select(vec![
+            '.', ',', '(', ')', '[', ']', '*', '-', '/', '=', '&', '+', '$', ':'
+        ])
+        .prop_map(Piece::Sign),
+    ];
+    prop::collection::vec(piece, 1..7)
+}
+
+/// Writes tokens with literals, white space, comments and cases of letters that these numbers choose.
+fn written(pieces: &[Piece], numbers: &[usize]) -> String {
+    let numbers = numbers.iter().copied().cycle();
+    let mut text = String::new();
+    for (piece, number) in pieces.iter().zip(numbers) {
+        match piece {
+            Piece::Literal => text.push_str(
+                [
+                    "1", "4711", "'a''b'", "E'\\''", "$$;$$", "1.5e-3", "1_0.5", "0x1F",
+                ][number % 8],
+            ),
+            Piece::Name(name) => text.push_str(&format!("\"{name}\"")),
+            Piece::Sign(sign) => text.push(*sign),
+            Piece::Word(word) if number % 2 == 0 => text.push_str(&word.to_ascii_uppercase()),
+            Piece::Word(word) => text.push_str(word),
+        }
+        text.push_str([" ", "\n", "  \t ", " -- x\n", "/* ' */"][number / 8 % 5]);
+    }
+    text
+}
+
+/// Returns the tokens that count: literals behind a literal do not.
+fn counted(pieces: &[Piece]) -> Vec<Piece> {
+    let mut counted = pieces.to_vec();
+    counted.dedup_by(|one, other| (&*one, &*other) == (&Piece::Literal, &Piece::Literal));
+    counted
+}
+
+/// Returns the shapes of a text that the walk finds token by token, without runs.
+fn keys_of_single_tokens(text: &str) -> Vec<(ShapeKey, Range<usize>)> {
+    let mut walk = Shaper::new(7).walk(text.as_bytes(), true);
+    walk.text = Some(Text::new(Blank::Canonical, usize::MAX));
+    std::iter::from_fn(|| walk.statement()).collect()
+}
+
+/// Returns the shapes of a text.
+fn keys_of_runs(text: &str) -> Vec<(ShapeKey, Range<usize>)> {
+    let mut found = Vec::new();
+    Shaper::new(7).shapes(text.as_bytes(), true, &mut |key, place| {
+        found.push((key, place))
+    });
+    found
+}
+
+#[test]
+fn a_run_reads_each_byte_behind_and_in_front_of_a_word_as_the_walk_does() {
+    let bytes: Vec<char> = (1..=0xff_u8).map(char::from).collect();
+    for byte in bytes {
+        for text in [
+            "a", "e", "u&", "$", "1", "1.", "t.", "in", "values", "abcdefg", "abcdefgh", "a ", "( ",
+        ] {
+            for text in [
+                format!("{text}{byte}'x'"),
+                format!("{byte}{text} b"),
+                format!("{text}{byte}1 , {text}{byte}{byte}2"),
+            ] {
+                assert_eq!(
+                    keys_of_runs(&text),
+                    keys_of_single_tokens(&text),
+                    "{text:?}"
+                );
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn two_texts_have_one_shape_exactly_if_they_have_the_same_tokens_without_literals(
+        one in pieces(),
+        place in 0..6_usize,
+        piece in pieces(),
+        numbers in prop::collection::vec(0..40_usize, 7),
+        others in prop::collection::vec(0..40_usize, 7),
+    ) {
+        // Another list, which differs in one token at most.
+        let mut two = one.clone();
+        let place = place % two.len();
+        two[place] = piece[0].clone();
+        let (text, other) = (written(&one, &numbers), written(&two, &others));
+        let expected = counted(&one) == counted(&two);
+        prop_assert_eq!(key(&text) == key(&other), expected, "{} / {}", text, other);
+        prop_assert_eq!(key(&written(&one, &others)), key(&text));
+    }
+
+    #[test]
+    fn a_run_adds_to_the_hash_what_its_tokens_add(
+        parts in prop::collection::vec(
+            prop_oneof![
+                prop::sample::select(vec![
+                    "in", "IN", "values", "create", "atomic", "select", "(", ")", "[", "]", ",", ";", "$1", "$", "$a$", "--", "/*", "*/",
+                    "'", "\"", "''", "e'", "u&\"", "u&", ".", "..", "1", "1e5", "1e+", ".5", "-", "*", " ", "\n", "\\", "?", "\u{7f}", "ü",
+                    "abcdefgh", "abcdefghi",
+                ])
+                .prop_map(str::to_owned),
+                "[ -~]{1,3}",
+                "[a-zA-Z0-9_$é]{1,20}",
+            ],
+            0..24,
+        )
+    ) {
+        let text = parts.concat();
+        prop_assert_eq!(keys_of_runs(&text), keys_of_single_tokens(&text), "{:?}", text);
+    }
+}
+
 proptest! {
     #[test]
     fn two_statements_of_one_shape_have_one_fingerprint(one in statement(), two in statement()) {
