@@ -1,6 +1,6 @@
 # Thin by intent: the work is in scripts/ and in `cargo xtask`.
 
-.PHONY: help demo test ci build deb bench
+.PHONY: help demo test ci build deb bench pictures
 
 help:
 	@echo 'make demo    build Weir, show a pgbench run through it beside the same run direct,'
@@ -9,6 +9,7 @@ help:
 	@echo 'make ci      everything that CI checks'
 	@echo 'make build   build target/release/weir and target/release/weir-lab'
 	@echo 'make deb     build Debian packages in target/deb'
+	@echo 'make pictures  take the pictures of the README again'
 	@echo 'make bench   compare Weir with other poolers on this machine (about 90 minutes; weir bench --help)'
 	@echo
 	@echo 'demo and test install what is missing (Debian 12); they ask no questions.'
@@ -30,3 +31,6 @@ deb:
 
 bench: build
 	$${CARGO_TARGET_DIR:-target}/release/weir bench run quick
+
+pictures:
+	@bash scripts/pictures.sh
