@@ -253,7 +253,7 @@ fn places(directory: &Path, found: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// A single constructor makes all sockets to servers. The other places named here lead elsewhere (`route/console.rs`
+/// A single constructor makes all sockets to servers. The other places named here lead elsewhere (`cli/src/console.rs`
 /// to Weir's own console, `hints/sql.rs` to a tool's database, without TLS and therefore without a password in clear text),
 /// except `ready.rs`, which only sends an SSLRequest to see if a server answers.
 #[test]
@@ -265,8 +265,8 @@ fn sec_04_sockets_to_servers_are_made_in_one_place() -> Result<()> {
     found.sort();
     expect_test::expect![[r#"
         [
-            "cli/src/console.rs: let stream = TcpStream::connect_timeout(&first, PATIENCE)?;",
-            "cli/src/console.rs: let stream = UnixStream::connect(address)?;",
+            "cli/src/console.rs: let stream = UnixStream::connect(&target.address)?;",
+            "cli/src/console.rs: match TcpStream::connect_timeout(&address, patience) {",
             "cli/src/logging/syslog.rs: socket.connect(&self.path)?;",
             "cli/src/upgrade/ask.rs: let stream = address(pid).and_then(|address| UnixStream::connect_addr(&address));",
             "proxy/src/hints/sql.rs: match TcpStream::connect_timeout(address, STEP_MAX) {",
