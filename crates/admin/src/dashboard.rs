@@ -110,7 +110,7 @@ impl Source for Desk {
             _ => return Err(Missing::Unknown(words)),
         };
         let detail = match OF_POOLS.contains(&name) {
-            true => Detail::Pools,
+            true => Detail::Watch,
             false => Detail::Rows,
         };
         let snapshot = match show.is_live {
@@ -134,7 +134,7 @@ impl Source for Desk {
         };
         let found = self.inspector.history(&name, seconds);
         let found = found.ok_or_else(|| Missing::Failed(NO_HISTORY.to_owned()))?;
-        let snapshot = self.snapshot(Detail::Pools)?;
+        let snapshot = self.snapshot(Detail::Watch)?;
         let is_within = |at: i64| at >= found.start;
         let events = snapshot.events.iter().filter(|event| is_within(event.at));
         Ok(Series {

@@ -47,7 +47,7 @@
 //!
 //! # Missing conditions
 //!
-//! Of the 40 conditions of the plan, one has no data: a slow or failing `auth_query`. Its pool is judged as any other.
+//! There is no condition for a slow or failing `auth_query`, for lack of data. Its pool is judged as any other.
 //! Several know less than the plan wants: failed logins of clients have no addresses, errors no host, cancel requests no
 //! host, and servers that were lost no reason, because snapshots have none.
 

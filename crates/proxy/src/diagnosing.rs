@@ -1,7 +1,7 @@
 //! Thread that looks at the figures once a second: conditions, events, and the history.
 //!
-//! It asks the workers for the figures that cost them least ([`Detail::Watch`]) and leaves what it finds for the console,
-//! the metrics page and the log, so that these cannot differ.
+//! The workers are asked for the figures that cost them least ([`Detail::Watch`]). Console, metrics page, dashboard and log
+//! show the findings of the same look, so that they cannot differ.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};

@@ -37,8 +37,6 @@ pub enum Detail {
     Digests,
     /// Figures of the page of metrics.
     Metrics,
-    /// Pools.
-    Pools,
     /// Pools, and a row for each client and server.
     Rows,
     /// Pools, and whatever the servers show: no client without a server is visited.
@@ -79,8 +77,6 @@ impl Inspector {
         let global = &self.global;
         let mut snapshot = collect(global, detail)?;
         let now = global.clock.now();
-        snapshot.halts = global.halts();
-        snapshot.unix = self.unix();
         snapshot.rules = rule_rows(global, &snapshot);
         snapshot.hosts = global.resolver.rows(now);
         Ok(snapshot)
@@ -101,8 +97,7 @@ impl Inspector {
     /// Returns the wall-clock time in Unix seconds.
     #[must_use]
     pub fn unix(&self) -> i64 {
-        let clock = self.global.clock;
-        i64::try_from(clock.unix_seconds(clock.now())).unwrap_or(i64::MAX)
+        self.global.unix()
     }
 
     /// Returns the time since the start, which never goes back.

@@ -79,7 +79,7 @@ impl WaitReason {
 /// Clients of a pool by activity.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolActivity {
-    /// Clients that neither have a server nor need one.
+    /// Clients that neither have a server nor wait for one; also those that a query rule delays.
     pub idle: u64,
     /// Clients whose server works on a request.
     pub in_query: u64,
@@ -97,17 +97,6 @@ impl PoolActivity {
         let waiting: u64 = self.waits.values().sum();
         let others = waiting + self.in_query + self.in_transaction + self.pinned;
         self.idle = clients.saturating_sub(others);
-    }
-
-    /// Adds a client.
-    pub fn count(&mut self, activity: Activity) {
-        match activity {
-            Activity::Idle => self.idle += 1,
-            Activity::Waiting(reason) => *self.waits.entry(reason).or_default() += 1,
-            Activity::InQuery => self.in_query += 1,
-            Activity::InTransaction => self.in_transaction += 1,
-            Activity::Pinned => self.pinned += 1,
-        }
     }
 }
 
@@ -339,12 +328,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_counted_by_reason() {
-        let mut pool = PoolActivity::default();
-        pool.count(Activity::Waiting(WaitReason::Paused));
-        pool.count(Activity::Idle);
+    fn waits_are_added_by_reason_and_the_rest_is_idle() {
+        let mut pool = PoolActivity {
+            in_query: 1,
+            waits: [(WaitReason::Paused, 2)].into(),
+            ..PoolActivity::default()
+        };
+        pool.rest_of(5);
         pool += pool.clone();
-        assert_eq!(pool.waits, [(WaitReason::Paused, 2)].into());
-        assert_eq!(pool.idle, 2);
+        assert_eq!(pool.waits, [(WaitReason::Paused, 4)].into());
+        assert_eq!((pool.idle, pool.in_query), (4, 2));
     }
 }

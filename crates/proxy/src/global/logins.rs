@@ -58,6 +58,8 @@ pub(crate) fn host_name(target: &Target) -> String {
     match target {
         Target::Tcp(address, Some(name)) => format!("{name}:{}", address.port()),
         Target::Tcp(address, None) => address.to_string(),
+        // No address was found for the host yet.
+        Target::Unix(path, port) if path.as_os_str().is_empty() => format!("(unknown):{port}"),
         Target::Unix(path, _) => path.display().to_string(),
         Target::Abstract(name, port) => format!("@{name}:{port}"),
     }
@@ -82,6 +84,14 @@ mod tests {
         let row = row(&logins);
         assert_eq!((row.failed, row.failed_since, row.last_success), (2, 0, 9));
         assert_eq!(row.reason, "sorry, too many clients already");
+    }
+
+    #[test]
+    fn a_host_without_an_address_has_a_name_too() {
+        let none = Target::Unix(std::path::PathBuf::new(), 5432);
+        assert_eq!(host_name(&none), "(unknown):5432");
+        let named = Target::Tcp(([10, 0, 0, 5], 5433).into(), Some("db.example".into()));
+        assert_eq!(host_name(&named), "db.example:5433");
     }
 
     #[test]

@@ -185,7 +185,6 @@ impl<D: Driver> Worker<D> {
         match detail {
             Detail::Digests => self.describe(true),
             Detail::Metrics => self.measure_page(),
-            Detail::Pools => self.describe_pools(Visits::AllClients),
             Detail::Rows => self.describe(false),
             Detail::Watch => self.describe_pools(Visits::ServersOnly),
         }

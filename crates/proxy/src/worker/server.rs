@@ -450,7 +450,10 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let host = match &server.stage {
-            Stage::Resolving(name) => name.clone(),
+            // The port is known from the start, and a success has both.
+            Stage::Resolving(name) => {
+                format!("{name}:{}", server.facts.target.endpoint().port)
+            }
             _ => host_name(&server.facts.target),
         };
         let code = error.body.as_deref().and_then(refusal_code);

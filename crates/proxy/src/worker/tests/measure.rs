@@ -40,6 +40,8 @@ fn every_transaction_is_in_the_histograms() {
     assert_eq!(times.transaction.count(), row.totals.transactions);
     assert_eq!(times.wait.count(), row.totals.server_assignments);
     assert_eq!((row.clients, row.leased), (4, 0));
+    assert!(row.totals.server_logins >= 1, "{:?}", row.totals);
+    assert_eq!((row.totals.servers_lost, row.totals.wait_timeouts), (0, 0));
 }
 
 #[test]
@@ -56,6 +58,7 @@ fn who_gives_up_has_waited_too() {
     world.settle();
     world.advance(26 * SECOND);
     let row = pool(&world);
+    assert_eq!(row.totals.wait_timeouts, 1, "of the patient one only");
     let waits = &row.times.unwrap().wait - &before;
     // The waits were five and thirty seconds.
     assert_eq!((waits.count(), waits.below(22), waits.below(23)), (2, 0, 1));
@@ -154,4 +157,23 @@ fn a_pool_tells_what_its_clients_do_and_who_has_held_its_servers_for_long() {
         ..PoolActivity::default()
     };
     assert_eq!(activity, expected);
+}
+
+#[test]
+fn a_server_that_ends_by_itself_is_lost_and_one_that_weir_closes_is_not() {
+    let mut world = World::new(1, "server_idle_timeout = 5");
+    let client = world.login();
+    world.ask(client, &say().query("row x"));
+    world.advance(10 * SECOND);
+    assert_eq!(
+        pool(&world).totals.servers_lost,
+        0,
+        "it was idle for too long"
+    );
+    world.ask(client, &say().query("row x"));
+    world.servers.iter_mut().for_each(|server| {
+        server.die(false, End::Reset);
+    });
+    world.settle();
+    assert_eq!(pool(&world).totals.servers_lost, 1);
 }
