@@ -177,3 +177,16 @@ fn a_server_that_ends_by_itself_is_lost_and_one_that_weir_closes_is_not() {
     world.settle();
     assert_eq!(pool(&world).totals.servers_lost, 1);
 }
+
+#[test]
+fn statements_that_a_server_forgets_to_make_room_are_counted() {
+    let mut world = World::new(1, "default_pool_size = 1\nmax_prepared_statements = 1");
+    let client = world.login();
+    for (name, text) in [("a", "row x"), ("b", "row y")] {
+        let batch = say().parse(name, text).run(name).sync();
+        world.ask(client, &batch);
+    }
+    assert_eq!(pool(&world).totals.statement_evictions, 1);
+    let workers = figures(&world).workers;
+    assert_eq!(workers[0].statements, 2, "both are prepared by the client");
+}
