@@ -18,9 +18,11 @@ use weir_wire::sqlstate::SqlState;
 
 use super::Worker;
 use super::ids::{ClientId, LaneId, ServerId};
+use super::server::refusal_code;
 use super::slots::{Client, Group, Server, Stage};
 use super::tables::{Link, Tables};
 use crate::driver::Driver;
+use crate::global::{LastError, host_name};
 use crate::inspect::Detail;
 
 /// Errors by source and SQLSTATE.
@@ -217,6 +219,24 @@ impl<D: Driver> Worker<D> {
             code => code.and_then(SqlState::known).unwrap_or("other"),
         };
         *self.errors.entry((blame, code)).or_default() += 1;
+    }
+
+    /// Keeps the reason of a failed login for whoever asks why clients wait.
+    pub(super) fn count_failed_login(&self, id: ServerId, error: &LastError) {
+        let Some(server) = self.tables.servers.must_get(id) else {
+            return;
+        };
+        let host = match &server.stage {
+            // The port is known from the start, and a success has both.
+            Stage::Resolving(name) => {
+                format!("{name}:{}", server.facts.target.endpoint().port)
+            }
+            _ => host_name(&server.facts.target),
+        };
+        let code = error.body.as_deref().and_then(refusal_code);
+        let code = code.as_ref().map_or("", |code| code.as_str());
+        let unix = i64::try_from(self.unix(self.now)).unwrap_or(i64::MAX);
+        self.global.logins.failed(host, unix, code, &error.text);
     }
 
     /// Counts errors of a server that were passed on.

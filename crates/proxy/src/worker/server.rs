@@ -444,24 +444,6 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Keeps the reason of a failed login for whoever asks why clients wait.
-    fn count_failed_login(&self, id: ServerId, error: &LastError) {
-        let Some(server) = self.tables.servers.must_get(id) else {
-            return;
-        };
-        let host = match &server.stage {
-            // The port is known from the start, and a success has both.
-            Stage::Resolving(name) => {
-                format!("{name}:{}", server.facts.target.endpoint().port)
-            }
-            _ => host_name(&server.facts.target),
-        };
-        let code = error.body.as_deref().and_then(refusal_code);
-        let code = code.as_ref().map_or("", |code| code.as_str());
-        let unix = i64::try_from(self.unix(self.now)).unwrap_or(i64::MAX);
-        self.global.logins.failed(host, unix, code, &error.text);
-    }
-
     /// Handles a server connection that failed before it could be used.
     pub(super) fn login_failed(&mut self, id: ServerId, error: LastError, kind: FailureKind) {
         self.log_failed_login(id, &error.text);
@@ -790,7 +772,7 @@ fn refusal(body: &[u8]) -> (LastError, FailureKind) {
     )
 }
 
-fn refusal_code(body: &[u8]) -> Option<weir_wire::sqlstate::SqlState> {
+pub(super) fn refusal_code(body: &[u8]) -> Option<weir_wire::sqlstate::SqlState> {
     ErrorFields::parse(body).ok()?.sqlstate()
 }
 
