@@ -1,0 +1,393 @@
+//! The ring against the kernel, over pairs of sockets.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Instant;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::Trouble;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn token(index: u32) -> Token {
+    Token::new(index, 1).unwrap()
+}
+
+/// A ring with few places everywhere.
+fn small() -> Options {
+    Options {
+        operations: 4,
+        completions: 8,
+        buffer_len: 64,
+        buffers_first: 4,
+        buffers_max: 16,
+        trouble: None,
+    }
+}
+
+/// Waits until an event is what is looked for.
+fn wait_for<T>(ring: &mut Ring, mut look: impl FnMut(&mut Ring, Event) -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        while let Some(event) = ring.next_event() {
+            if let Some(found) = look(ring, event) {
+                return found;
+            }
+        }
+        assert!(Instant::now() < until, "the event does not come");
+        ring.wait(Some(PATIENCE)).unwrap();
+    }
+}
+
+/// Receives everything up to the end of the stream. A receive that ends for another reason begins anew.
+fn read_to_end(ring: &mut Ring, at: Token, socket: &UnixStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    wait_for(ring, |ring, event| {
+        let Event::Received { token, bytes, more } = event else {
+            return None;
+        };
+        assert_eq!(token, at);
+        let is_end = match bytes {
+            Ok(bytes) => {
+                all.extend_from_slice(&bytes.memory[..bytes.len]);
+                ring.give_back(bytes.memory);
+                bytes.len == 0
+            }
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(libc::ENOBUFS));
+                false
+            }
+        };
+        if !more && !is_end {
+            ring.receive(at, socket.as_fd());
+        }
+        is_end.then_some(())
+    });
+    all
+}
+
+#[test]
+fn a_trial_succeeds_where_the_system_offers_io_uring() {
+    Ring::probe(&Options::default()).unwrap();
+    Ring::probe(&small()).unwrap();
+}
+
+#[test]
+fn few_buffers_cost_time_and_no_bytes_and_their_number_grows() {
+    let mut ring = Ring::new(&small()).unwrap();
+    let (near, mut far) = UnixStream::pair().unwrap();
+    let sent: Vec<u8> = (0..50_000_u32).map(|i| i.to_le_bytes()[0]).collect();
+    ring.receive(token(1), near.as_fd());
+    let bytes = sent.clone();
+    let writer = thread::spawn(move || far.write_all(&bytes).unwrap());
+    assert_eq!(read_to_end(&mut ring, token(1), &near), sent);
+    writer.join().unwrap();
+    let counters = ring.counters();
+    assert!(counters.starved > 0, "{counters:?}");
+    assert_eq!(counters.buffers, 16, "{counters:?}");
+}
+
+#[test]
+fn more_operations_and_completions_than_there_are_places_are_all_carried_out() {
+    let mut ring = Ring::new(&small()).unwrap();
+    let pairs: Vec<_> = (0..100).map(|_| UnixStream::pair().unwrap()).collect();
+    for (i, (near, _)) in pairs.iter().enumerate() {
+        let mut buffer = ring.send_buffer();
+        buffer.push(u8::try_from(i).unwrap());
+        let id = ring.send(token(u32::try_from(i).unwrap()), near.as_fd(), buffer);
+        assert!(id.is_some());
+    }
+    let mut over = 0;
+    wait_for(&mut ring, |_, event| {
+        if let Event::Sent { outcome, .. } = event {
+            outcome.unwrap();
+            over += 1;
+        }
+        (over == 100).then_some(())
+    });
+    for (i, (_, far)) in pairs.into_iter().enumerate() {
+        let mut byte = [0];
+        (&far).read_exact(&mut byte).unwrap();
+        assert_eq!(usize::from(byte[0]), i);
+    }
+}
+
+#[test]
+fn a_cancelled_receive_ends_once_and_takes_nothing_any_more() {
+    let mut ring = Ring::new(&small()).unwrap();
+    let (near, mut far) = UnixStream::pair().unwrap();
+    ring.receive(token(1), near.as_fd());
+    ring.cancel_receive(token(1));
+    let end = wait_for(&mut ring, |_, event| match event {
+        Event::Received {
+            bytes, more: false, ..
+        } => Some(bytes.unwrap_err()),
+        _ => None,
+    });
+    assert_eq!(end.raw_os_error(), Some(libc::ECANCELED));
+    far.write_all(b"later").unwrap();
+    // Cancelling what is over does nothing.
+    ring.cancel_receive(token(1));
+    ring.wait(Some(Duration::ZERO)).unwrap();
+    assert!(ring.next_event().is_none());
+    let mut later = [0; 5];
+    (&near).read_exact(&mut later).unwrap();
+    assert_eq!(&later, b"later");
+}
+
+#[test]
+fn a_send_to_a_peer_that_does_not_read_can_be_cancelled() {
+    let mut ring = Ring::new(&small()).unwrap();
+    let (near, _far) = UnixStream::pair().unwrap();
+    let id = ring.send(token(1), near.as_fd(), vec![0; 4 << 20]).unwrap();
+    ring.wait(Some(Duration::ZERO)).unwrap();
+    assert!(ring.next_event().is_none());
+    ring.cancel_send(id);
+    let outcome = wait_for(&mut ring, |_, event| match event {
+        Event::Sent { outcome, .. } => Some(outcome),
+        _ => None,
+    });
+    match outcome {
+        Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ECANCELED)),
+        Ok(()) => panic!("the peer has read nothing"),
+    }
+}
+
+#[test]
+fn accepted_sockets_do_not_block_and_a_cancelled_accept_ends() {
+    let mut ring = Ring::new(&small()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    ring.accept(token(3), listener.as_fd());
+    let _clients: Vec<_> = (0..3)
+        .map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap())
+        .collect();
+    let mut accepted = Vec::new();
+    wait_for(&mut ring, |_, event| {
+        if let Event::Accepted {
+            token: at,
+            socket,
+            more,
+        } = event
+        {
+            assert_eq!((at, more), (token(3), true));
+            accepted.push(TcpStream::from(socket.unwrap()));
+        }
+        (accepted.len() == 3).then_some(())
+    });
+    let error = accepted[0].read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    ring.cancel_accept(token(3));
+    wait_for(&mut ring, |_, event| match event {
+        Event::Accepted { more: false, .. } => Some(()),
+        _ => None,
+    });
+}
+
+#[test]
+fn a_broken_connection_is_polled_for_without_reading_it() {
+    let mut ring = Ring::new(&small()).unwrap();
+    let (near, far) = UnixStream::pair().unwrap();
+    (&far).write_all(b"unread").unwrap();
+    ring.poll_broken(token(1), near.as_fd());
+    ring.wait(Some(Duration::ZERO)).unwrap();
+    assert!(ring.next_event().is_none(), "bytes are no break");
+    drop(far);
+    let events = wait_for(&mut ring, |_, event| match event {
+        Event::Polled { events, .. } => Some(events.unwrap()),
+        _ => None,
+    });
+    assert_ne!(events & u32::from(libc::POLLHUP.cast_unsigned()), 0);
+}
+
+#[test]
+fn another_thread_ends_a_wait_each_time() {
+    let mut ring = Ring::new(&Options::default()).unwrap();
+    let waker = ring.waker();
+    for _ in 0..3 {
+        let waker = waker.clone();
+        let thread = thread::spawn(move || waker.wake().unwrap());
+        wait_for(&mut ring, |_, event| {
+            matches!(event, Event::Woken).then_some(())
+        });
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn only_the_operations_of_this_crate_are_allowed() {
+    let mut ring = Ring::new(&small()).unwrap();
+    ring.wait(Some(Duration::ZERO)).unwrap();
+    let nop = opcode::Nop::new().build().user_data(0);
+    assert!(ring.try_push(&nop));
+    ring.enter(Some(Duration::ZERO), false).unwrap();
+    let entry = ring.io.completion().next().unwrap();
+    assert_eq!(entry.result(), -libc::EACCES);
+}
+
+/// One step of a list.
+#[derive(Debug, Clone)]
+enum Step {
+    /// The peer of this pair writes so many bytes.
+    Write(usize, u16),
+    /// The ring sends so many bytes over this pair.
+    Send(usize, u16),
+    Cancel(usize),
+    Wait,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let pair = 0_usize..3;
+    prop_oneof![
+        3 => (pair.clone(), 1_u16..3000).prop_map(|(pair, count)| Step::Write(pair, count)),
+        3 => (pair.clone(), 1_u16..3000).prop_map(|(pair, count)| Step::Send(pair, count)),
+        1 => pair.prop_map(Step::Cancel),
+        3 => Just(Step::Wait),
+    ]
+}
+
+/// Pair of sockets: the ring has the near one.
+struct Pair {
+    near: UnixStream,
+    far: UnixStream,
+    wrote: Vec<u8>,
+    received: Vec<u8>,
+    sent: Vec<u8>,
+    /// A send is under way.
+    is_sending: bool,
+    is_receiving: bool,
+    queue: Vec<u8>,
+    got: Vec<u8>,
+    next: u8,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let (near, far) = UnixStream::pair().unwrap();
+        far.set_nonblocking(true).unwrap();
+        Self {
+            near,
+            far,
+            wrote: Vec::new(),
+            received: Vec::new(),
+            sent: Vec::new(),
+            is_sending: false,
+            is_receiving: false,
+            queue: Vec::new(),
+            got: Vec::new(),
+            next: 0,
+        }
+    }
+
+    fn bytes(&mut self, count: u16) -> Vec<u8> {
+        let bytes = (0..count).map(|_| {
+            self.next = self.next.wrapping_add(1);
+            self.next
+        });
+        bytes.collect()
+    }
+
+    fn read_far(&mut self) {
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = self.far.read(&mut buffer) {
+            self.got.extend_from_slice(&buffer[..count]);
+        }
+    }
+}
+
+fn carry_out(ring: &mut Ring, pairs: &mut [Pair], event: Event) {
+    match event {
+        Event::Received { token, bytes, more } => {
+            let pair = &mut pairs[token.index() as usize];
+            pair.is_receiving = more;
+            match bytes {
+                Ok(bytes) => {
+                    assert!(bytes.len > 0, "no peer has closed");
+                    pair.received.extend_from_slice(&bytes.memory[..bytes.len]);
+                    ring.give_back(bytes.memory);
+                }
+                Err(error) => assert!(matches!(
+                    error.raw_os_error(),
+                    Some(libc::ENOBUFS | libc::ECANCELED)
+                )),
+            }
+        }
+        Event::Sent { token, outcome } => {
+            outcome.unwrap();
+            pairs[token.index() as usize].is_sending = false;
+        }
+        Event::Woken => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Begins what a pair is to do and does not.
+fn settle(ring: &mut Ring, pairs: &mut [Pair]) {
+    for (i, pair) in pairs.iter_mut().enumerate() {
+        let token = token(u32::try_from(i).unwrap());
+        if !pair.is_receiving {
+            pair.is_receiving = true;
+            ring.receive(token, pair.near.as_fd());
+        }
+        if !pair.is_sending && !pair.queue.is_empty() {
+            pair.is_sending = true;
+            let bytes = std::mem::take(&mut pair.queue);
+            ring.send(token, pair.near.as_fd(), bytes).unwrap();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 200, ..ProptestConfig::default() })]
+    #[test]
+    fn every_byte_comes_once_and_in_order_whatever_the_kernel_does(
+        seed: u64,
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut options = small();
+        options.trouble = Some(Trouble::new(seed));
+        let mut ring = Ring::new(&options).unwrap();
+        let mut pairs = [Pair::new(), Pair::new(), Pair::new()];
+        for step in steps {
+            match step {
+                Step::Write(at, count) => {
+                    let pair = &mut pairs[at];
+                    let bytes = pair.bytes(count);
+                    if let Ok(count) = pair.far.write(&bytes) {
+                        pair.wrote.extend_from_slice(&bytes[..count]);
+                    }
+                }
+                Step::Send(at, count) => {
+                    let pair = &mut pairs[at];
+                    let bytes = pair.bytes(count);
+                    pair.sent.extend_from_slice(&bytes);
+                    pair.queue.extend_from_slice(&bytes);
+                }
+                Step::Cancel(at) => ring.cancel_receive(token(u32::try_from(at).unwrap())),
+                Step::Wait => ring.wait(Some(Duration::ZERO)).unwrap(),
+            }
+            while let Some(event) = ring.next_event() {
+                carry_out(&mut ring, &mut pairs, event);
+            }
+            settle(&mut ring, &mut pairs);
+        }
+        let until = Instant::now() + PATIENCE;
+        loop {
+            for pair in &mut pairs {
+                pair.read_far();
+            }
+            if pairs.iter().all(|pair| pair.got == pair.sent && pair.received == pair.wrote) {
+                break;
+            }
+            assert!(Instant::now() < until, "bytes are missing");
+            ring.wait(Some(Duration::from_millis(1))).unwrap();
+            while let Some(event) = ring.next_event() {
+                carry_out(&mut ring, &mut pairs, event);
+            }
+            settle(&mut ring, &mut pairs);
+        }
+    }
+}
