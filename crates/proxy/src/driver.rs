@@ -2,7 +2,7 @@
 //!
 //! The engine says "connect", "send", "stop", "close". The driver reports events: bytes were received, a connection
 //! was made or lost, unsent bytes are on their way. The engine never asks if a socket is ready. [`Epoll`] implements this with
-//! readiness events; a driver over io_uring would deliver the same [`Completion`]s from its ring.
+//! readiness events, [`Uring`] delivers the same [`Completion`]s from a ring.
 
 use std::fmt;
 use std::io;
@@ -17,16 +17,20 @@ use crate::tls::Session;
 use crate::worker::{CancellerId, ClientId, ServerId};
 
 mod chunk;
+#[cfg(test)]
+mod contract;
 mod epoll;
 #[cfg(test)]
 pub(crate) mod memory;
 mod secured;
+mod uring;
 mod why;
 
 pub(crate) use chunk::{CHUNK, Chunk};
 pub(crate) use epoll::Epoll;
 #[cfg(test)]
 pub(crate) use memory::MemoryStream;
+pub(crate) use uring::Uring;
 pub(crate) use why::{Reasons, Why};
 
 slotmap::new_key_type! {

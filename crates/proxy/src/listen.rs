@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
-use rustix::net::acceptfrom_with;
+use rustix::net::{acceptfrom_with, getpeername};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use weir_config::{Global, HostAddr, ListenAddr, ListenPoint};
 use weir_stats::Endpoint;
@@ -346,41 +346,63 @@ impl Listener {
         Ok((passed, is_passed_on))
     }
 
+    /// Accepts the next connection.
     pub(crate) fn accept(&self, options: &TcpOptions) -> io::Result<Accepted> {
         match &self.socket {
             Socketed::Tcp(listener) => {
                 let (stream, peer) = acceptfrom_with(listener, FLAGS)?;
-                let peer = peer.ok_or(Errno::AFNOSUPPORT)?;
-                let peer = SocketAddr::try_from(peer)?;
-                let socket = Connected::accepted(stream.into(), options);
-                Ok(Accepted {
-                    local: socket.local(self.port),
-                    stream: socket.into(),
-                    remote: Endpoint {
-                        address: peer.ip().to_string(),
-                        port: peer.port(),
-                    },
-                    is_loopback: peer.ip().to_canonical().is_loopback(),
-                    remote_pid: 0,
-                    remote_uid: None,
-                })
+                let peer = SocketAddr::try_from(peer.ok_or(Errno::AFNOSUPPORT)?)?;
+                Ok(self.greet_tcp(stream, peer, options))
             }
             Socketed::Unix(listener, _) => {
                 let (stream, _) = acceptfrom_with(listener, FLAGS)?;
-                let (remote_pid, remote_uid) = peer_of(&stream);
-                let endpoint = Endpoint {
-                    address: "unix".to_owned(),
-                    port: self.port,
-                };
-                Ok(Accepted {
-                    stream: Connected::Unix(stream.into()).into(),
-                    remote: endpoint.clone(),
-                    local: endpoint,
-                    is_loopback: true,
-                    remote_pid,
-                    remote_uid,
-                })
+                Ok(self.greet_unix(stream))
             }
+        }
+    }
+
+    /// Takes a connection that the kernel has accepted for us.
+    ///
+    /// # Errors
+    /// The client of a TCP connection has gone already (`NotConnected`).
+    pub(crate) fn greet(&self, stream: OwnedFd, options: &TcpOptions) -> io::Result<Accepted> {
+        match &self.socket {
+            Socketed::Tcp(_) => {
+                let peer = SocketAddr::try_from(getpeername(&stream)?.ok_or(Errno::AFNOSUPPORT)?)?;
+                Ok(self.greet_tcp(stream, peer, options))
+            }
+            Socketed::Unix(..) => Ok(self.greet_unix(stream)),
+        }
+    }
+
+    fn greet_tcp(&self, stream: OwnedFd, peer: SocketAddr, options: &TcpOptions) -> Accepted {
+        let socket = Connected::accepted(stream.into(), options);
+        Accepted {
+            local: socket.local(self.port),
+            stream: socket.into(),
+            remote: Endpoint {
+                address: peer.ip().to_string(),
+                port: peer.port(),
+            },
+            is_loopback: peer.ip().to_canonical().is_loopback(),
+            remote_pid: 0,
+            remote_uid: None,
+        }
+    }
+
+    fn greet_unix(&self, stream: OwnedFd) -> Accepted {
+        let (remote_pid, remote_uid) = peer_of(&stream);
+        let endpoint = Endpoint {
+            address: "unix".to_owned(),
+            port: self.port,
+        };
+        Accepted {
+            stream: Connected::Unix(stream.into()).into(),
+            remote: endpoint.clone(),
+            local: endpoint,
+            is_loopback: true,
+            remote_pid,
+            remote_uid,
         }
     }
 }

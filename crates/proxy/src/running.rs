@@ -11,7 +11,7 @@ use weir_stats::{Draining, EventKind, FailedReload};
 
 use crate::console::{Command, Console, Shutdown};
 use crate::diagnosing::Diagnosing;
-use crate::driver::Epoll;
+use crate::driver::{Driver, Epoll, Uring, Wake};
 use crate::global::{Global, lock};
 use crate::hints;
 use crate::listen::{self, ListenError, Listener, Passed};
@@ -77,28 +77,7 @@ pub fn start(
     let global = Arc::new(global);
     #[cfg(feature = "debug-spin")]
     crate::spin::warn();
-    let mut listeners = Some(listeners);
-    let mut parts = Vec::new();
-    let mut mailboxes = Vec::new();
-    for _ in 0..workers {
-        // The first worker accepts for all workers, which get equal shares of the clients.
-        let (driver, waker) = Epoll::new(listeners.take().unwrap_or_default(), options)?;
-        let (sender, inbox) = mailbox(waker);
-        mailboxes.push(sender);
-        parts.push((driver, inbox));
-    }
-    // The only place that sets it.
-    let _ = global.workers.mailboxes.set(mailboxes);
-    let mut workers = Vec::new();
-    for (number, (driver, inbox)) in parts.into_iter().enumerate() {
-        let worker = Worker::new(number, Arc::clone(&global), driver, inbox);
-        let name = format!("weir-worker-{number}");
-        workers.push(thread::Builder::new().name(name).spawn(move || {
-            if let Err(error) = worker.run() {
-                tracing::error!("worker {number} ended: {error}");
-            }
-        })?);
-    }
+    let workers = start_workers(&global, workers, listeners, options)?;
     watch(&global)?;
     Diagnosing::start(&global)?;
     Ok(Running {
@@ -108,6 +87,56 @@ pub fn start(
         pulse: 0,
         offered: Mutex::new(offered),
     })
+}
+
+/// Starts the workers over the driver that `io` asks for and the system offers.
+fn start_workers(
+    global: &Arc<Global>,
+    count: usize,
+    listeners: Vec<Listener>,
+    options: TcpOptions,
+) -> Result<Vec<JoinHandle<()>>, StartError> {
+    if std::env::var_os("RING_IO").is_some_and(|io| io == "io_uring") {
+        let sizes = weir_ring::Options::default();
+        return spawn(global, count, listeners, |listeners| {
+            Uring::new(listeners, options, &sizes).map_err(std::io::Error::other)
+        });
+    }
+    spawn(global, count, listeners, |listeners| {
+        Epoll::new(listeners, options)
+    })
+}
+
+/// Starts workers over drivers that `make` makes. The first worker accepts for all of them, which get equal shares of
+/// the clients.
+fn spawn<D: Driver + Send + 'static>(
+    global: &Arc<Global>,
+    count: usize,
+    listeners: Vec<Listener>,
+    make: impl Fn(Vec<Listener>) -> std::io::Result<(D, Arc<dyn Wake>)>,
+) -> Result<Vec<JoinHandle<()>>, StartError> {
+    let mut listeners = Some(listeners);
+    let mut parts = Vec::new();
+    let mut mailboxes = Vec::new();
+    for _ in 0..count {
+        let (driver, waker) = make(listeners.take().unwrap_or_default())?;
+        let (sender, inbox) = mailbox(waker);
+        mailboxes.push(sender);
+        parts.push((driver, inbox));
+    }
+    // The only place that sets it.
+    let _ = global.workers.mailboxes.set(mailboxes);
+    let mut workers = Vec::new();
+    for (number, (driver, inbox)) in parts.into_iter().enumerate() {
+        let worker = Worker::new(number, Arc::clone(global), driver, inbox);
+        let name = format!("weir-worker-{number}");
+        workers.push(thread::Builder::new().name(name).spawn(move || {
+            if let Err(error) = worker.run() {
+                tracing::error!("worker {number} ended: {error}");
+            }
+        })?);
+    }
+    Ok(workers)
 }
 
 /// Watches the hosts that the configuration names, on a thread that starts with the first of them, and reads the sources

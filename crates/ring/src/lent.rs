@@ -13,7 +13,8 @@ pub(crate) struct Loan {
 /// See the module's page. Memory that is still lent at the end is leaked.
 #[derive(Debug)]
 pub(crate) struct Lent {
-    /// Memory by number. It is kept as a pointer: a `Box` would promise the compiler that nobody else writes to it.
+    /// Memory by number. It is kept as a pointer: the compiler would take a `Box` for memory that nobody else
+    /// writes to.
     places: Box<[Option<NonNull<[u8]>>]>,
     /// Numbers without memory.
     free: Vec<u16>,

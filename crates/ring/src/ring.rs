@@ -103,7 +103,7 @@ pub enum Event {
     Sent {
         /// Token of the send.
         token: Token,
-        /// Its outcome; `ECANCELED` after [`Ring::cancel_send`].
+        /// Outcome; `ECANCELED` after [`Ring::cancel_send`].
         outcome: io::Result<()>,
     },
     /// Another thread has called [`Waker::wake`].

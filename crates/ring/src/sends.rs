@@ -22,7 +22,7 @@ struct Flight {
     is_cancelled: bool,
 }
 
-/// What the kernel is told of a send.
+/// Facts of a send for the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) id: SendId,
@@ -31,7 +31,7 @@ pub(crate) struct Order {
     pub(crate) len: u32,
 }
 
-/// What follows from a completion.
+/// Consequence of a completion.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// The socket took a part; the rest is to be sent.

@@ -23,6 +23,16 @@ impl Chunk {
         }
     }
 
+    /// Makes a chunk of this memory, with bytes in its first `len`.
+    pub(super) fn from_memory(memory: Box<[u8]>, len: usize) -> Self {
+        Self { memory, len }
+    }
+
+    /// Returns the whole memory.
+    pub(super) fn into_memory(self) -> Box<[u8]> {
+        self.memory
+    }
+
     /// True if the chunk has no memory: it was taken.
     pub(super) fn is_taken(&self) -> bool {
         self.memory.is_empty()

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 
-use weir_tls::session::TlsFault;
+use weir_tls::session::{Opened, TlsFault};
 
 use crate::tls::Session;
 
@@ -75,6 +75,32 @@ impl Records {
             },
             Err(fault) => TlsRead::Ended(Some(io::Error::other(fault))),
         }
+    }
+
+    /// Opens received records into `buffer`, in the memory where they are unless a record began in an earlier receive.
+    pub(super) fn open(
+        &mut self,
+        received: &mut [u8],
+        tls: &mut Session,
+        buffer: &mut [u8],
+    ) -> Result<Opened, TlsFault> {
+        self.answer.clear();
+        if !tls.has_partial_record() {
+            return tls.open(received, buffer, &mut self.answer);
+        }
+        if self.sealed.len() < buffer.len() {
+            self.sealed.resize(buffer.len(), 0);
+        }
+        let kept = tls.take_partial(&mut self.sealed);
+        let end = kept + received.len();
+        if self.sealed.len() < end {
+            self.sealed.resize(end, 0);
+        }
+        let records = self.sealed.get_mut(..end).unwrap_or_default();
+        if let Some(room) = records.get_mut(kept..) {
+            room.copy_from_slice(received);
+        }
+        tls.open(records, buffer, &mut self.answer)
     }
 
     /// Returns the records to be sent after a read.
