@@ -52,7 +52,8 @@ fn unknown(raw: &mut Raw, name: &str, key: &str, at: &Origin) {
 }
 
 fn is_reserved(name: &str) -> bool {
-    let is_of_test_build = cfg!(feature = "debug-spin") && name == "WEIR_DEBUG_SPIN_US";
+    const OF_TEST_BUILDS: [&str; 2] = ["WEIR_DEBUG_SPIN_US", "WEIR_DEBUG_RING_TROUBLE"];
+    let is_of_test_build = cfg!(feature = "debug-spin") && OF_TEST_BUILDS.contains(&name);
     is_of_test_build || RESERVED.contains(&name) || name.starts_with(RESERVED_PREFIX)
 }
 

@@ -1,14 +1,21 @@
 //! Choice of the driver through which workers use their sockets.
 
 use weir_config::Io;
+use weir_ring::{Options, Refusal, Ring};
 use weir_stats::{DriverInUse, DriverName};
 
 use crate::global::Global;
 
-/// Returns the reason for which workers cannot use io_uring here. `None` if they can.
+/// First version of Linux on which `io = auto` takes io_uring: the oldest one for which this project has measured that it
+/// costs less than epoll (docs/internals/performance.md).
+const MEASURED: (u32, u32) = (6, 18);
+
+/// Returns the reason for which workers cannot use io_uring here. `None` if they can: a trial with a pair of sockets has
+/// succeeded.
 #[must_use]
 pub fn io_uring_refusal() -> Option<String> {
-    Some("this build has no io_uring driver".to_owned())
+    let refusal = Ring::probe(&sizes()).err()?;
+    Some(refusal.to_string())
 }
 
 /// Returns the driver that workers use with this option.
@@ -16,9 +23,62 @@ pub fn io_uring_refusal() -> Option<String> {
 pub fn driver_for(io: Io) -> DriverInUse {
     let refusal = match io {
         Io::Epoll => None,
-        Io::Auto | Io::IoUring => io_uring_refusal(),
+        Io::Auto => not_measured(&release()).or_else(io_uring_refusal),
+        Io::IoUring => io_uring_refusal(),
     };
     decide(io, refusal)
+}
+
+/// Sizes of a worker's ring.
+pub(crate) fn sizes() -> Options {
+    #[cfg_attr(
+        not(feature = "debug-spin"),
+        expect(unused_mut, reason = "trouble is for test builds")
+    )]
+    let mut sizes = Options::default();
+    #[cfg(feature = "debug-spin")]
+    crate::spin::trouble(&mut sizes);
+    sizes
+}
+
+/// Rings of all workers, or none if they use epoll.
+pub(crate) type Rings = Option<Vec<Ring>>;
+
+/// Returns the driver for this option, with the rings of so many workers.
+pub(crate) fn prepare(io: Io, workers: usize) -> (DriverInUse, Rings) {
+    let driver = driver_for(io);
+    if driver.name == DriverName::Epoll {
+        return (driver, None);
+    }
+    let sizes = sizes();
+    let rings: Result<Vec<_>, Refusal> = (0..workers).map(|_| Ring::new(&sizes)).collect();
+    match rings {
+        Ok(rings) => (driver, Some(rings)),
+        Err(refusal) => (decide(io, Some(refusal.to_string())), None),
+    }
+}
+
+/// Release of the kernel, such as `6.1.0-13-amd64`.
+fn release() -> String {
+    rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// Returns the reason for which `auto` does not take io_uring on this release of the kernel.
+fn not_measured(release: &str) -> Option<String> {
+    let mut numbers = release.split(['.', '-']).map(str::parse);
+    let version = match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
+        _ => (0, 0),
+    };
+    let (major, minor) = MEASURED;
+    (version < MEASURED).then(|| {
+        format!(
+            "on Linux {release} io_uring was not measured against epoll (from {major}.{minor} on it was), io = io_uring takes it"
+        )
+    })
 }
 
 /// Notes the driver of all workers, and logs the choice.
@@ -65,6 +125,18 @@ mod tests {
             decided(Io::Auto, refusal),
             "epoll (io = auto; the kernel refuses io_uring_setup (EPERM))"
         );
+    }
+
+    #[test]
+    fn auto_takes_only_kernels_that_were_measured() {
+        assert_eq!(not_measured("6.18.44-fc"), None);
+        assert_eq!(not_measured("7.0.0"), None);
+        let text = not_measured("6.1.0-13-amd64").unwrap();
+        assert!(
+            text.contains("6.1.0-13-amd64") && text.contains("from 6.18"),
+            "{text}"
+        );
+        assert!(not_measured("unknown").is_some());
     }
 
     #[test]

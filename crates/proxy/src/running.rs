@@ -68,7 +68,7 @@ pub fn start(
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let workers = global_options.worker_count(cores);
     let options = TcpOptions::new(global_options);
-    let driver_in_use = io::driver_for(global_options.io);
+    let (driver_in_use, rings) = io::prepare(global_options.io, workers);
     let listeners = listen::open(global_options, passed)?;
     for listener in &listeners {
         tracing::info!("listening on {}", listener.name());
@@ -80,7 +80,7 @@ pub fn start(
     io::put(&global, driver_in_use);
     #[cfg(feature = "debug-spin")]
     crate::spin::warn();
-    let workers = start_workers(&global, workers, listeners, options)?;
+    let workers = start_workers(&global, (workers, rings), listeners, options)?;
     watch(&global)?;
     Diagnosing::start(&global)?;
     Ok(Running {
@@ -92,37 +92,33 @@ pub fn start(
     })
 }
 
-/// Starts the workers over the driver that `io` asks for and the system offers.
+/// Starts the workers over these rings, or over epoll. The first worker accepts for all of them, which get equal shares of
+/// the clients.
 fn start_workers(
     global: &Arc<Global>,
-    count: usize,
+    (count, rings): (usize, io::Rings),
     listeners: Vec<Listener>,
     options: TcpOptions,
 ) -> Result<Vec<JoinHandle<()>>, StartError> {
-    if std::env::var_os("RING_IO").is_some_and(|io| io == "io_uring") {
-        let sizes = weir_ring::Options::default();
-        return spawn(global, count, listeners, |listeners| {
-            Uring::new(listeners, options, &sizes).map_err(std::io::Error::other)
-        });
-    }
-    spawn(global, count, listeners, |listeners| {
-        Epoll::new(listeners, options)
-    })
+    let mut listeners = Some(listeners);
+    let mut listeners = || listeners.take().unwrap_or_default();
+    let Some(rings) = rings else {
+        let drivers = (0..count).map(|_| Epoll::new(listeners(), options));
+        return spawn(global, drivers.collect::<std::io::Result<_>>()?);
+    };
+    let drivers = rings.into_iter();
+    let drivers = drivers.map(|ring| Uring::new(ring, listeners(), options));
+    spawn(global, drivers.collect())
 }
 
-/// Starts workers over drivers that `make` makes. The first worker accepts for all of them, which get equal shares of
-/// the clients.
+/// Starts a worker over each of these drivers.
 fn spawn<D: Driver + Send + 'static>(
     global: &Arc<Global>,
-    count: usize,
-    listeners: Vec<Listener>,
-    make: impl Fn(Vec<Listener>) -> std::io::Result<(D, Arc<dyn Wake>)>,
+    drivers: Vec<(D, Arc<dyn Wake>)>,
 ) -> Result<Vec<JoinHandle<()>>, StartError> {
-    let mut listeners = Some(listeners);
     let mut parts = Vec::new();
     let mut mailboxes = Vec::new();
-    for _ in 0..count {
-        let (driver, waker) = make(listeners.take().unwrap_or_default())?;
+    for (driver, waker) in drivers {
         let (sender, inbox) = mailbox(waker);
         mailboxes.push(sender);
         parts.push((driver, inbox));

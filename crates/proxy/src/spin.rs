@@ -1,5 +1,5 @@
-//! CPU time that each transaction wastes, on request, in test builds (feature `debug-spin`): benchmarks must notice it.
-//! A release has none of it.
+//! What test builds do on request (feature `debug-spin`): CPU time that each transaction wastes, which benchmarks must
+//! notice, and trouble in the ring. A release has none of it.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -22,6 +22,24 @@ pub(crate) fn warn() {
     if !TIME.is_zero() {
         let micros = TIME.as_micros();
         tracing::warn!("{VARIABLE}: every transaction wastes {micros} us of CPU time");
+    }
+}
+
+/// Variable whose number makes trouble in the rings.
+const TROUBLE: &str = "WEIR_DEBUG_RING_TROUBLE";
+
+/// Makes the rings small and full of trouble, if the environment asks for it.
+pub(crate) fn trouble(sizes: &mut weir_ring::Options) {
+    let seed = std::env::var(TROUBLE)
+        .ok()
+        .and_then(|seed| seed.parse().ok());
+    if let Some(seed) = seed {
+        tracing::warn!("{TROUBLE}: the rings make trouble");
+        sizes.operations = 16;
+        sizes.completions = 32;
+        sizes.buffer_len = 4096;
+        sizes.buffers_first = 16;
+        sizes.trouble = Some(weir_ring::Trouble::new(seed));
     }
 }
 

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use weir_pool::Moment;
-use weir_ring::Options;
+use weir_ring::{Options, Ring};
 
 use super::*;
 use crate::listen::{self, Listener};
@@ -100,9 +100,8 @@ fn epoll(listeners: Vec<Listener>) -> Bench<Epoll> {
 }
 
 fn uring(listeners: Vec<Listener>) -> Bench<Uring> {
-    let sizes = Options::default();
-    let driver = Uring::new(listeners, TcpOptions::default(), &sizes);
-    Bench::new(driver.unwrap().0)
+    let ring = Ring::new(&Options::default()).unwrap();
+    Bench::new(Uring::new(ring, listeners, TcpOptions::default()).0)
 }
 
 /// A server, so that what came before is known at once.
@@ -432,8 +431,8 @@ fn another_thread_ends_a_wait(driver: impl Driver, waker: &Arc<dyn Wake>) {
 fn both_drivers_are_woken_by_other_threads() {
     let (driver, waker) = Epoll::new(Vec::new(), TcpOptions::default()).unwrap();
     another_thread_ends_a_wait(driver, &waker);
-    let (driver, waker) =
-        Uring::new(Vec::new(), TcpOptions::default(), &Options::default()).unwrap();
+    let ring = Ring::new(&Options::default()).unwrap();
+    let (driver, waker) = Uring::new(ring, Vec::new(), TcpOptions::default());
     another_thread_ends_a_wait(driver, &waker);
 }
 

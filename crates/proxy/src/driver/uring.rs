@@ -14,13 +14,12 @@ use std::time::Duration;
 
 use slotmap::{Key as _, KeyData, SlotMap};
 use weir_pool::Moment;
-use weir_ring::{Options, Refusal, Ring, SendId, Token, Waker};
-use weir_stats::Endpoint;
+use weir_ring::{Ring, SendId, Token, Waker};
 
 use super::secured::Records;
-use super::{CHUNK, Chunk, Completion, Driver, Ending, Flow, Key, Owner, Reasons, Wake, Why};
+use super::{CHUNK, Chunk, Completion, Driver, Ending, Key, Owner, Reasons, Wake};
 use crate::listen::Listener;
-use crate::socket::{Socket, Stream, Target, TcpOptions};
+use crate::socket::{Socket, Stream, TcpOptions};
 use crate::tls::Session;
 
 mod accepting;
@@ -142,13 +141,12 @@ impl Wake for Waker {
 }
 
 impl Uring {
-    /// Makes a driver with these listeners, and the waker for other threads.
+    /// Makes a driver over a new ring, with these listeners, and the waker for other threads.
     pub(crate) fn new(
+        ring: Ring,
         listeners: Vec<Listener>,
         options: TcpOptions,
-        sizes: &Options,
-    ) -> Result<(Self, Arc<dyn Wake>), Refusal> {
-        let ring = Ring::new(sizes)?;
+    ) -> (Self, Arc<dyn Wake>) {
         let waker = Arc::new(ring.waker());
         let buffers = ring.counters().buffers;
         let driver = Self {
@@ -171,7 +169,7 @@ impl Uring {
             events: 0,
             buffers,
         };
-        Ok((driver, waker))
+        (driver, waker)
     }
 
     fn insert(&mut self, stream: Stream, owner: Owner, connecting: bool) -> io::Result<Key> {

@@ -52,9 +52,8 @@ impl Play {
         sizes.buffers_first = 8;
         sizes.buffers_max = 64;
         sizes.trouble = Some(Trouble::new(seed));
-        let driver = Uring::new(Vec::new(), TcpOptions::default(), &sizes)
-            .unwrap()
-            .0;
+        let ring = Ring::new(&sizes).unwrap();
+        let driver = Uring::new(ring, Vec::new(), TcpOptions::default()).0;
         let mut play = Self {
             bench: Bench::new(driver),
             dice: Dice(seed),
