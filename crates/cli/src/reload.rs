@@ -13,6 +13,7 @@ pub(crate) fn merge(old: &Settings, new: &mut Settings) -> Vec<Change> {
     keep!(
         dashboard_listen,
         disable_pqexec,
+        io,
         listen_addr,
         listen_backlog,
         listen_port,
@@ -51,7 +52,7 @@ mod tests {
     }
 
     /// A different value for every option that a reload cannot change, according to the table of options.
-    const FIXED: &str = "disable_pqexec=1\nlisten_addr=127.0.0.1\nlisten_backlog=7\nlisten_port=7\n\
+    const FIXED: &str = "disable_pqexec=1\nio=epoll\nlisten_addr=127.0.0.1\nlisten_backlog=7\nlisten_port=7\n\
         log_format=json\ndashboard_listen=127.0.0.1:8\nmetrics_listen=127.0.0.1:7\npidfile=/x\npkt_buf=8192\nresolv_conf=/x\njob_name=x\nso_reuseport=1\n\
         track_extra_parameters=search_path\nunix_socket_dir=/x\nunix_socket_group=x\nunix_socket_mode=0700\n\
         user=x\nworkers=7\n";

@@ -98,7 +98,7 @@ pub use crate::state::{FunctionName, StateCheck};
 pub use crate::statement_lists::statement_list_text;
 pub use crate::tls::{ClientTls, SYSTEM_ROOTS, ServerTls};
 pub use crate::types::{
-    AuthType, ChannelBinding, HostAddr, ListenAddr, ListenPoint, LoadBalanceHosts, LogFormat,
+    AuthType, ChannelBinding, HostAddr, Io, ListenAddr, ListenPoint, LoadBalanceHosts, LogFormat,
     PoolMode, PoolSize, Secret, SequenceValues, SessionState, SizingGoal, SizingMode, SslMode,
     SslNegotiation, StatementPolicy, SyslogFacility,
 };

@@ -271,6 +271,19 @@ enumeration! {
 }
 
 enumeration! {
+    /// Interface to the kernel through which workers use their sockets.
+    Io {
+        /// The better one of those that the kernel offers.
+        #[default]
+        Auto = "auto",
+        /// Readiness events: epoll(7).
+        Epoll = "epoll",
+        /// Completions: io_uring(7). Where the kernel refuses it, epoll is used.
+        IoUring = "io_uring",
+    }
+}
+
+enumeration! {
     /// Format of log lines.
     LogFormat {
         /// PgBouncer's lines.

@@ -18,6 +18,7 @@ mod handover;
 mod hints;
 mod hosts;
 pub mod inspect;
+mod io;
 mod listen;
 mod lookups;
 mod mailbox;
@@ -43,6 +44,7 @@ mod watching;
 mod worker;
 
 pub use handover::{Link, LinkError};
+pub use io::{driver_for, io_uring_refusal};
 pub use listen::{ListenError, Passed};
 pub use lookups::interfaces;
 pub use running::{Running, StartError, Succeeded, start};

@@ -14,6 +14,7 @@ use crate::diagnosing::Diagnosing;
 use crate::driver::Epoll;
 use crate::global::{Global, lock};
 use crate::hints;
+use crate::io;
 use crate::listen::{self, ListenError, Listener, Passed};
 use crate::mailbox::{Message, mailbox};
 use crate::orders::{Refusal, Task};
@@ -67,6 +68,7 @@ pub fn start(
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let workers = global_options.worker_count(cores);
     let options = TcpOptions::new(global_options);
+    let driver_in_use = io::driver_for(global_options.io);
     let listeners = listen::open(global_options, passed)?;
     for listener in &listeners {
         tracing::info!("listening on {}", listener.name());
@@ -75,6 +77,7 @@ pub fn start(
     let (sender, commands) = bounded(COMMANDS_MAX);
     let global = Global::new(Settled::new(setup, None), console, workers, sender)?;
     let global = Arc::new(global);
+    io::put(&global, driver_in_use);
     #[cfg(feature = "debug-spin")]
     crate::spin::warn();
     let mut listeners = Some(listeners);

@@ -17,6 +17,7 @@
 mod activity;
 mod counters;
 mod digests;
+mod driver;
 mod histogram;
 mod mirrors;
 mod routed;
@@ -31,6 +32,7 @@ pub use counters::{Averages, Counters};
 pub use digests::{
     Digest, DigestFigures, DigestKey, DigestName, DigestRow, DigestRows, Digests, Ended,
 };
+pub use driver::{DriverInUse, DriverName};
 pub use histogram::{Histogram, Percentiles, Times};
 pub use mirrors::{MirrorCounts, MirrorRow, MirrorStatementRow};
 pub use routed::{HostCounters, RouteCounts, RouteKey, RuleCounts, RuleRow};

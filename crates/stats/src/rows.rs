@@ -8,6 +8,7 @@ use crate::activity::{
 };
 use crate::counters::Counters;
 use crate::digests::DigestRows;
+use crate::driver::DriverInUse;
 use crate::histogram::{Percentiles, Times};
 use crate::mirrors::MirrorRow;
 use crate::routed::{HostCounters, RouteCounts, RouteKey, RuleCounts, RuleRow};
@@ -512,6 +513,8 @@ pub struct Snapshot {
     pub events: Vec<EventRow>,
     /// Last reload, if it failed. Filled in by the collector.
     pub failed_reload: Option<FailedReload>,
+    /// Driver of the workers. Filled in by the collector.
+    pub driver: Option<DriverInUse>,
     /// Shutdown or upgrade in progress. Filled in by the collector.
     pub draining: Option<Draining>,
     /// Unix time in seconds of the snapshot. Filled in by the collector.

@@ -11,7 +11,7 @@ use crate::options::LAG_MAX;
 use crate::routing::{ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain};
 use crate::state::{FunctionName, StateCheck};
 use crate::types::{
-    AuthType, ChannelBinding, ListenAddr, ListenPoint, LogFormat, PoolMode, PoolSize, Secret,
+    AuthType, ChannelBinding, Io, ListenAddr, ListenPoint, LogFormat, PoolMode, PoolSize, Secret,
     SequenceValues, SessionState, SizingGoal, SizingMode, SslMode, SslNegotiation, SyslogFacility,
 };
 use crate::value::Value;
@@ -284,6 +284,8 @@ section! {
         drain_timeout: Duration = seconds("25");
         /// Worker threads; 0 = one per core.
         workers: u32 = ranged("0", 0, 1024).fixed();
+        /// Interface to the kernel through which workers use their sockets: `epoll`, `io_uring` (Linux 6.1 and later; where the kernel refuses it, `epoll` and a line in the log), or `auto`, which chooses. `SHOW STATE` names the one in use and the reason.
+        io: Io = word(Io::NAMES, "auto").fixed();
         /// TLS towards clients: `allow` and `prefer` take it from those that ask, `require` refuses the others, `verify-ca` and `verify-full` also demand a certificate from `client_tls_ca_file`.
         client_tls_sslmode: SslMode = word(SslMode::NAMES, "disable");
         /// Private key shown to clients, PEM.

@@ -156,6 +156,8 @@ conformance/tests/operation/stopping.rs
     a_transaction_that_never_ends_is_cut_at_drain_timeout: drain_timeout
 crates/cli/tests/cli/main.rs
     workers_is_the_number_of_threads_that_serve_clients: workers
+crates/proxy/src/io.rs
+    the_reason_names_the_option_and_the_refusal: io
 crates/proxy/src/worker/tests/secure.rs
     tls_that_is_required_is_required: client_tls_sslmode
 conformance/tests/tls/certificates.rs

@@ -1,8 +1,8 @@
 //! Facts of the process that no worker has: orders in force, logins at hosts, the last reload, a shutdown.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
-use weir_stats::{Draining, EventKind, FailedReload, Snapshot};
+use weir_stats::{Draining, DriverInUse, EventKind, FailedReload, Snapshot};
 
 use super::{Global, lock};
 
@@ -11,6 +11,8 @@ use super::{Global, lock};
 pub(crate) struct Facts {
     pub(crate) failed_reload: Mutex<Option<FailedReload>>,
     pub(crate) draining: Mutex<Option<Draining>>,
+    /// Driver of the workers, set by the start.
+    pub(crate) driver: OnceLock<DriverInUse>,
 }
 
 impl Global {
@@ -34,6 +36,7 @@ impl Global {
             .failed_reload
             .clone_from(&lock(&self.facts.failed_reload));
         snapshot.draining = *lock(&self.facts.draining);
+        snapshot.driver = self.facts.driver.get().cloned();
         self.diagnosing.show(snapshot);
     }
 }
