@@ -157,6 +157,36 @@ fn every_metric_of_the_reference_has_samples() -> Result<()> {
     Ok(())
 }
 
+/// Whatever the kernel offers, the console, the metrics and the log name the same driver.
+#[test]
+fn the_driver_in_use_is_named_with_the_reason() -> Result<()> {
+    for io in ["auto", "epoll", "io_uring"] {
+        let monitored = Monitored::start(Config::new().env("WEIR_IO", io))?;
+        let mut console = monitored.weir.connect("pgbouncer")?;
+        let state = console.query_named("SHOW STATE")?;
+        let value = |key: &str| {
+            let row = state.iter().find(|row| row["key"] == key);
+            row.map(|row| row["value"].clone()).context(key.to_owned())
+        };
+        let (driver, reason) = (value("io_driver")?, value("io_driver_reason")?);
+        ensure!(["epoll", "io_uring"].contains(&driver.as_str()), "{driver}");
+        ensure!(reason.starts_with(&format!("io = {io}")), "{reason}");
+        ensure!(io != "epoll" || driver == "epoll", "{driver}");
+        // A refusal is told.
+        ensure!(io != "io_uring" || driver == io || reason.contains("; "));
+        let sample = format!("weir_io_driver{{driver=\"{driver}\"}}");
+        assert_eq!(monitored.value(&sample)?, 1.0);
+        let level = if io == "io_uring" && driver == "epoll" {
+            "WARNING"
+        } else {
+            "LOG"
+        };
+        let line = format!("{level} io: {driver} ({reason})");
+        ensure!(monitored.weir.log().contains(&line), "{line}");
+    }
+    Ok(())
+}
+
 #[test]
 fn figures_are_what_happened() -> Result<()> {
     let database = "metrics_true";

@@ -266,12 +266,17 @@ pub(crate) static STATE: Show = Show {
     rows: |context| {
         let halts = &context.snapshot.halts;
         let is_active = !halts.all && !halts.suspended;
-        [
+        let mut rows: Vec<Row> = [
             ("active", is_active),
             ("paused", halts.all),
             ("suspended", halts.suspended),
         ]
         .map(|(key, holds)| vec![some(key), some(if holds { "yes" } else { "no" })])
-        .into()
+        .into();
+        if let Some(driver) = &context.snapshot.driver {
+            rows.push(vec![some("io_driver"), some(driver.name.as_str())]);
+            rows.push(vec![some("io_driver_reason"), some(&driver.reason)]);
+        }
+        rows
     },
 };

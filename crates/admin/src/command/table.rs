@@ -189,7 +189,7 @@ pub(crate) static COMMANDS: &[Entry] = &[
     show(
         "SHOW STATE",
         &STATE,
-        "Whether the pooler is active, paused or suspended.",
+        "Whether the pooler is active, paused or suspended, the interface to the kernel that workers use (`io`), and why.",
     ),
     show(
         "SHOW STATEMENT_LISTS",

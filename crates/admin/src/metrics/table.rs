@@ -422,6 +422,15 @@ static METRICS: &[Metric] = &[
         "Always 1; the version is its label.",
         |figures, out| out.count(&[&figures.version], 1),
     ),
+    gauge(
+        "weir_io_driver",
+        &["driver"],
+        "Always 1; the interface to the kernel through which workers use their sockets is its label (`io`).",
+        |figures, out| match &figures.rest.driver {
+            Some(driver) => out.count(&[driver.name.as_str()], 1),
+            None => Ok(()),
+        },
+    ),
     counter(
         "process_cpu_seconds_total",
         &[],

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use weir_stats::{Blame, DatabaseHostRow, HostCounters, LimitRow, Totals, WorkerRow};
+use weir_stats::{
+    Blame, DatabaseHostRow, DriverInUse, DriverName, HostCounters, LimitRow, Totals, WorkerRow,
+};
 
 use super::figures::{OTHER, POOLS_MAX};
 use super::*;
@@ -155,6 +157,10 @@ fn errors_limits_and_workers_have_their_rows() {
         cpu_us: 1_500_000,
         ..WorkerRow::default()
     });
+    snapshot.driver = Some(DriverInUse {
+        name: DriverName::IoUring,
+        reason: "io = auto".to_owned(),
+    });
     let mut totals = Totals::default();
     totals.pins.insert("temporary object", 5);
     snapshot.databases.insert("shop".to_owned(), totals);
@@ -166,6 +172,7 @@ fn errors_limits_and_workers_have_their_rows() {
         "weir_worker_cpu_seconds_total{worker=\"1\"} 1.5",
         "weir_pins_total{database=\"(other)\",reason=\"temporary object\"} 5",
         "weir_build_info{version=\"1.2.3\"} 1",
+        "weir_io_driver{driver=\"io_uring\"} 1",
     ] {
         assert!(page.lines().any(|found| found == line), "{line}\n{page}");
     }

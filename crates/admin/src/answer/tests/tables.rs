@@ -1,6 +1,7 @@
 //! Tests of every table: names, order and types of its columns, and its rows.
 
 use weir_proxy::console::Console;
+use weir_stats::{DriverInUse, DriverName};
 
 use super::{Expect, Halts, Role, Snapshot, Step, ask, expect, shown, test_console};
 
@@ -273,6 +274,22 @@ fn show_state_tells_what_is_halted() {
         );
         assert_eq!(shown(&client.gathered(&snapshot)), wanted);
     }
+}
+
+#[test]
+fn show_state_names_the_driver_and_the_reason() {
+    let snapshot = Snapshot {
+        driver: Some(DriverInUse {
+            name: DriverName::IoUring,
+            reason: "io = auto".to_owned(),
+        }),
+        ..Snapshot::default()
+    };
+    let mut client = test_console().open(Role::Stats);
+    client.handle(b'Q', b"SHOW STATE\0");
+    let answer = shown(&client.gathered(&snapshot));
+    let rows = "D | io_driver | io_uring\nD | io_driver_reason | io = auto\n";
+    assert!(answer.contains(rows), "{answer}");
 }
 
 /// PAUSE of everything pauses every database.

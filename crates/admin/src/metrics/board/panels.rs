@@ -334,12 +334,12 @@ static VERSIONS: &[Panel] = &[
         Form::Table,
         Queries::Lines(&[(
             "",
-            "weir_build_info * on (instance) group_left process_start_time_seconds * 1000",
+            "weir_build_info * on (instance) group_left (driver) weir_io_driver * on (instance) group_left process_start_time_seconds * 1000",
         )]),
     )
     .size(12, 6)
     .unit(Unit::Date)
-    .described("Version of each instance, and the time at which its process began."),
+    .described("Version of each instance, its interface to the kernel (`io`), and the time at which its process began."),
     Panel::new(
         "Certificates expire",
         Form::Table,
