@@ -264,6 +264,73 @@ fn bash_completes_commands_and_flags() -> Result<()> {
     Ok(())
 }
 
+/// Workers with `io = io_uring` make these system calls, and map memory for their rings.
+#[test]
+fn the_unit_allows_io_uring() -> Result<()> {
+    let unit = fs::read_to_string(tools::workspace().join("packaging/systemd/weir.service"))?;
+    let has = |wanted: &str| unit.lines().any(|line| line == wanted);
+    ensure!(
+        has("LimitMEMLOCK=infinity"),
+        "rings of many workers do not fit"
+    );
+    if tools::require("systemd-analyze", "systemd").is_err() {
+        eprintln!(
+            "systemd-analyze is not installed: the groups of system calls were not looked at"
+        );
+        return Ok(());
+    }
+    // Later lines win, as in systemd.exec(5); the first one makes the list one of allowed calls.
+    let mut allowed = BTreeSet::new();
+    for line in unit.lines() {
+        let Some(list) = line.strip_prefix("SystemCallFilter=") else {
+            continue;
+        };
+        let (is_forbidden, list) = match list.strip_prefix('~') {
+            Some(list) => (true, list),
+            None => (false, list),
+        };
+        for call in list
+            .split_whitespace()
+            .map(calls_of)
+            .collect::<Result<Vec<_>>>()?
+        {
+            if is_forbidden {
+                allowed = allowed.difference(&call).cloned().collect();
+            } else {
+                allowed.extend(call);
+            }
+        }
+    }
+    for call in [
+        "io_uring_enter",
+        "io_uring_register",
+        "io_uring_setup",
+        "mmap",
+        "recvfrom",
+        "epoll_wait",
+    ] {
+        ensure!(allowed.contains(call), "{call} is not allowed");
+    }
+    Ok(())
+}
+
+/// Returns the system calls of a group such as `@aio`, with those of the groups inside; of a single call, itself.
+fn calls_of(name: &str) -> Result<BTreeSet<String>> {
+    if !name.starts_with('@') {
+        return Ok([name.to_owned()].into());
+    }
+    let mut command = Command::new("systemd-analyze");
+    let text = tools::run(command.args(["syscall-filter", name]))?;
+    let mut calls = BTreeSet::new();
+    for word in text.lines().skip(1).map(str::trim) {
+        if word.is_empty() || word.starts_with('#') {
+            continue;
+        }
+        calls.extend(calls_of(word)?);
+    }
+    Ok(calls)
+}
+
 /// Two versions of the package weir, and one of weir-lab, built once for all tests of this file.
 struct Package {
     first: String,

@@ -5,6 +5,8 @@ use weir_command::exit::{Exit, complain, print};
 use crate::args;
 use crate::load::{LoadError, Source, ended_rules};
 
+mod hints;
+
 /// Prints every mistake to standard error, or the effective configuration to standard output.
 pub(crate) fn check(args: &args::Check) -> Exit {
     let Some(source) = Source::choose(args.file.as_deref(), None) else {
@@ -23,8 +25,15 @@ pub(crate) fn check(args: &args::Check) -> Exit {
             for note in prepared.loaded.notes.iter().chain(&prepared.warnings) {
                 complain(format_args!("note: {note}"));
             }
+            for hint in hints::hints(&prepared) {
+                complain(format_args!("hint: {hint}"));
+            }
             match &args.database {
-                None => print(&weir_config::effective_text(&prepared.loaded)),
+                None => {
+                    let driver = weir_proxy::driver_for(prepared.loaded.settings.global.io);
+                    let text = weir_config::effective_text(&prepared.loaded);
+                    print(&format!("{text}\n# io: {driver}\n"));
+                }
                 Some(database) => {
                     let user = args.user.as_deref().unwrap_or_default();
                     let text = weir_config::pool_text(&prepared.loaded, database, user);

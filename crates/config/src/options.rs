@@ -27,6 +27,8 @@ pub enum Unit {
     Seconds,
     /// Milliseconds.
     Milliseconds,
+    /// Microseconds.
+    Microseconds,
 }
 
 /// Type of an option's value.

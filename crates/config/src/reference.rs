@@ -151,6 +151,7 @@ pub(crate) fn values(opt: &Opt) -> String {
         Kind::Duration(Unit::Seconds) if opt.min > 0 => format!("seconds, at least {}", opt.min),
         Kind::Duration(Unit::Seconds) => "seconds".to_owned(),
         Kind::Duration(Unit::Milliseconds) => "milliseconds".to_owned(),
+        Kind::Duration(Unit::Microseconds) => format!("microseconds, at most {}", opt.max),
         Kind::Size => format!("bytes, {} to {}", opt.min, opt.max),
         Kind::Enum(words) => words.join(", "),
         Kind::Text => "text".to_owned(),

@@ -142,6 +142,7 @@ fn default(opt: &Opt) -> Option<Json> {
         Value::List(items) => json!(items),
         value @ Value::Duration(_) => match opt.kind {
             Kind::Duration(Unit::Milliseconds) => json!(format!("{}ms", value.to_ini(opt.kind))),
+            Kind::Duration(Unit::Microseconds) => json!(format!("{}us", value.to_ini(opt.kind))),
             _ => json!(format!("{}s", value.to_ini(opt.kind))),
         },
         Value::Unset => json!(0),

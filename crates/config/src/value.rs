@@ -242,6 +242,7 @@ impl Opt {
             Kind::Size => "must be a number of bytes".to_owned(),
             Kind::Duration(Unit::Seconds) => "must be a time in seconds".to_owned(),
             Kind::Duration(Unit::Milliseconds) => "must be a time in milliseconds".to_owned(),
+            Kind::Duration(Unit::Microseconds) => "must be a time in microseconds".to_owned(),
             Kind::Enum(words) => format!("must be one of {}", words.join(", ")),
             Kind::Text | Kind::Secret => "must be a text".to_owned(),
             Kind::StateCheck => {
@@ -264,6 +265,7 @@ impl Opt {
         let unit = match self.kind {
             Kind::Duration(Unit::Seconds) => " seconds",
             Kind::Duration(Unit::Milliseconds) => " milliseconds",
+            Kind::Duration(Unit::Microseconds) => " microseconds",
             Kind::Size => " bytes",
             _ => "",
         };
@@ -280,6 +282,7 @@ impl Unit {
         match self {
             Self::Seconds => 1_000_000,
             Self::Milliseconds => 1_000,
+            Self::Microseconds => 1,
         }
     }
 }
@@ -392,6 +395,7 @@ impl Value {
             Self::Int(number) => number.to_string(),
             Self::Duration(time) => match kind {
                 Kind::Duration(Unit::Milliseconds) => decimal(*time, 1_000),
+                Kind::Duration(Unit::Microseconds) => decimal(*time, 1),
                 _ => decimal(*time, 1_000_000),
             },
             Self::Text(text) => text.clone(),

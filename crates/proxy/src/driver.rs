@@ -189,6 +189,9 @@ pub(crate) trait Driver {
     /// Sets the options of connections made from now on; called by a reload.
     fn set_options(&mut self, options: TcpOptions);
 
+    /// Sets the time for which a wait polls for events before it sleeps; called at the start and by a reload.
+    fn set_spin(&mut self, spin: Duration);
+
     /// Stops accepting for good.
     fn stop_accepting(&mut self);
 

@@ -9,7 +9,7 @@ use weir_config::{
     ClientTls, HintSource, Hints, SYSTEM_ROOTS, ServerTls, Settings, SslMode, SslNegotiation,
 };
 use weir_stats::TlsRow;
-use weir_tls::certificate::{CertificateFacts, RevocationListFacts};
+use weir_tls::certificate::{CertificateFacts, CertificateRole, KeyKind, RevocationListFacts};
 use weir_tls::connector::{Connector, ConnectorOptions, Verify};
 use weir_tls::listener::{ClientCertificate, Listener, ListenerOptions};
 use weir_tls::session::{ServerConfig, TlsFault};
@@ -69,6 +69,7 @@ pub struct Transport {
     hint_roots: HashMap<String, HintRoots>,
     rows: Vec<TlsRow>,
     warnings: Vec<String>,
+    hints: Vec<String>,
 }
 
 impl Transport {
@@ -150,12 +151,27 @@ impl Transport {
             &tls.protocols,
             &listener.certificates,
         );
+        self.hint_keys(&listener.certificates);
         self.listener = Some(Arc::new(Incoming {
             config: Arc::clone(&listener.config),
             end_point: listener.end_point.as_deref().map(Into::into),
             #[cfg(test)]
             is_stub: false,
         }));
+    }
+
+    /// Adds a hint if clients are shown an RSA certificate.
+    fn hint_keys(&mut self, certificates: &[CertificateFacts]) {
+        let own = |facts: &&CertificateFacts| facts.role == CertificateRole::Own;
+        for facts in certificates.iter().filter(own) {
+            if facts.key == KeyKind::Rsa {
+                let file = facts.file.display();
+                self.hints.push(format!(
+                    "{file}: the certificate shown to clients has an RSA key; with an ECDSA key (P-256) a login with TLS \
+                     costs less processor time"
+                ));
+            }
+        }
     }
 
     fn connect(&mut self, database: &str, tls: ServerTls, connector: Connector) {
@@ -256,6 +272,12 @@ impl Transport {
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// Returns hints for `weir check`: files that work, and that cost more than others would.
+    #[must_use]
+    pub fn hints(&self) -> &[String] {
+        &self.hints
     }
 
     /// Returns the TLS that clients are offered, if any.

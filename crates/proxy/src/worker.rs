@@ -198,6 +198,8 @@ impl<D: Driver> Worker<D> {
     ///
     /// If the operating system cannot wait for events any more.
     pub(crate) fn run(mut self) -> std::io::Result<()> {
+        self.driver
+            .set_spin(self.global.settled().settings.global.spin);
         while !self.has_ended() {
             self.turn()?;
         }

@@ -56,6 +56,29 @@ pub struct CertificateFacts {
     pub not_after: i64,
     /// SHA-256 over the whole certificate, in lower-case hex, 64 digits.
     pub sha256: String,
+    /// Kind of the public key.
+    pub key: KeyKind,
+}
+
+/// Kind of a public key, which decides what a signature costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyKind {
+    /// RSA of any size: signatures are dear.
+    Rsa,
+    /// Any other kind, such as ECDSA or Ed25519.
+    Other,
+}
+
+impl KeyKind {
+    /// Tells the kind by the object identifier of the key's algorithm: `rsaEncryption` or `id-RSASSA-PSS` (RFC 8017,
+    /// appendix C).
+    fn of(algorithm: &str) -> Self {
+        match algorithm {
+            "1.2.840.113549.1.1.1" | "1.2.840.113549.1.1.10" => Self::Rsa,
+            _ => Self::Other,
+        }
+    }
 }
 
 impl CertificateFacts {
@@ -90,6 +113,7 @@ impl CertificateFacts {
             not_before: unix_seconds(tbs.validity().not_before),
             not_after: unix_seconds(tbs.validity().not_after),
             sha256: hex(&Sha256::digest(der)),
+            key: KeyKind::of(&tbs.subject_public_key_info().algorithm.oid.to_string()),
         })
     }
 }

@@ -179,6 +179,61 @@ fn check_prints_what_would_be_in_force_and_no_secret() {
 }
 
 #[test]
+fn check_names_the_driver_that_would_be_used() {
+    let dir = Dir::new("driver");
+    let file = dir.config("io = epoll\n");
+    let (code, out, _) = with_file("check", &file);
+    assert_eq!(code, 0);
+    assert!(out.ends_with("\n# io: epoll (io = epoll)\n"), "{out}");
+    // With another value the kernel decides.
+    let mut command = weir(&["check"]);
+    command.arg(&file).env("WEIR_IO", "io_uring");
+    let (code, out, _) = output(&mut command);
+    assert_eq!(code, 0);
+    let last = out.lines().last().unwrap();
+    let is_used = last == "# io: io_uring (io = io_uring)";
+    assert!(
+        is_used || last.starts_with("# io: epoll (io = io_uring; "),
+        "{last}"
+    );
+}
+
+#[test]
+fn check_hints_at_an_rsa_certificate() {
+    let dir = Dir::new("rsa");
+    for (kind, is_hinted) in [("rsa:2048", true), ("ec", false)] {
+        let (key, cert) = (dir.path("tls.key"), dir.path("tls.crt"));
+        let mut openssl = Command::new("openssl");
+        openssl.args([
+            "req", "-x509", "-nodes", "-subj", "/CN=weir", "-days", "90", "-newkey", kind,
+        ]);
+        if kind == "ec" {
+            openssl.args(["-pkeyopt", "ec_paramgen_curve:prime256v1"]);
+        }
+        openssl.arg("-keyout").arg(&key).arg("-out").arg(&cert);
+        let made = openssl.output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let file = dir.config(&format!(
+            "client_tls_sslmode = require\nclient_tls_key_file = {}\nclient_tls_cert_file = {}\n",
+            key.display(),
+            cert.display()
+        ));
+        let (code, _, err) = with_file("check", &file);
+        assert_eq!(code, 0, "{err}");
+        let hint = "tls.crt: the certificate shown to clients has an RSA key";
+        let hints: Vec<_> = err
+            .lines()
+            .filter(|line| line.starts_with("hint: "))
+            .collect();
+        assert_eq!(
+            hints.iter().any(|line| line.contains(hint)),
+            is_hinted,
+            "{err}"
+        );
+    }
+}
+
+#[test]
 fn the_environment_wins_and_may_name_the_file() {
     let dir = Dir::new("environment");
     let file = dir.config("default_pool_size = 7\n");

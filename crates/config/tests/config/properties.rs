@@ -23,6 +23,7 @@ fn spelling(opt: &'static Opt) -> BoxedStrategy<String> {
                 }
             })
             .boxed(),
+        Kind::Duration(Unit::Microseconds) => (opt.min..opt.max).prop_map(|n| n.to_string()).boxed(),
         Kind::Duration(Unit::Milliseconds) => (0i64..9_999_999).prop_map(|n| n.to_string()).boxed(),
         Kind::Enum(words) => {
             let supported: Vec<_> = words

@@ -378,6 +378,47 @@ fn records_are_opened_wherever_they_are_cut(mut bench: Bench<impl Driver>) {
     drop(far);
 }
 
+/// Returns the processor time that the thread spends in an idle wait of 50 ms.
+fn idle_wait(driver: &mut impl Driver, spin: Duration) -> Duration {
+    driver.set_spin(spin);
+    let clock = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::try_from(time).unwrap()
+    };
+    let before = clock();
+    driver
+        .wait(Moment(1), Some(Duration::from_millis(50)))
+        .unwrap();
+    clock() - before
+}
+
+fn a_wait_spins_before_it_sleeps(mut bench: Bench<impl Driver>) {
+    bench.is_silent();
+    // Other threads may have most of the processor.
+    let spun = idle_wait(&mut bench.driver, Duration::from_millis(40));
+    assert!(spun > Duration::from_millis(2), "{spun:?}");
+    let slept = idle_wait(&mut bench.driver, Duration::ZERO);
+    assert!(slept < Duration::from_millis(1), "{slept:?}");
+}
+
+fn what_comes_while_a_wait_spins_ends_it(mut bench: Bench<impl Driver>) {
+    let (near, mut far) = pair();
+    bench.driver.add(near, owner()).unwrap();
+    bench.is_silent();
+    bench.driver.set_spin(Duration::from_secs(60));
+    let writer = thread::spawn(move || {
+        far.write_all(b"E").unwrap();
+        far
+    });
+    let mut got = None;
+    while got.is_none() {
+        bench.driver.wait(Moment(bench.now), None).unwrap();
+        got = bench.driver.next();
+    }
+    assert!(matches!(got, Some(Completion::Received(of, _)) if of == owner()));
+    drop(writer.join());
+}
+
 /// Listens on a port of its own.
 fn listening() -> (Vec<Listener>, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -474,4 +515,6 @@ for_both! {
     what_came_to_a_server_before_is_known_at_once
     suspended_connections_wait_and_those_kept_awake_do_not
     records_are_opened_wherever_they_are_cut
+    a_wait_spins_before_it_sleeps
+    what_comes_while_a_wait_spins_ends_it
 }

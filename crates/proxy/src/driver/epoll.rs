@@ -17,14 +17,13 @@ use weir_stats::Endpoint;
 
 use super::secured::Records;
 use super::{CHUNK, Chunk, Completion, Driver, Ending, Flow, Key, Owner, Reasons, Wake, Why};
+use crate::clock::machine_us;
 use crate::listen::Listener;
 use crate::socket::{Socket, Stream, Target, TcpOptions};
 use crate::tls::Session;
 
 mod noted;
 mod sealed;
-#[cfg(test)]
-mod tests;
 mod watched;
 
 use noted::Noted;
@@ -98,6 +97,8 @@ pub(crate) struct Epoll {
     suspended: bool,
     now: Moment,
     options: TcpOptions,
+    /// Time for which a wait polls before it sleeps.
+    spin: Duration,
     /// Buffers that TLS connections share.
     records: Records,
     /// Memory of the next chunk; taken while the worker has the last one.
@@ -131,6 +132,7 @@ impl Epoll {
             suspended: false,
             now: Moment(0),
             options,
+            spin: Duration::ZERO,
             records: Records::default(),
             spare: Chunk::with_room(CHUNK),
         };
@@ -165,6 +167,24 @@ impl Epoll {
             self.early.push_back((key, received));
         }
         Ok(key)
+    }
+
+    /// Polls for up to `spin`, then sleeps for the rest of the timeout.
+    fn poll_or_sleep(&mut self, mut timeout: Option<Duration>) -> io::Result<()> {
+        let spin = timeout.unwrap_or(self.spin).min(self.spin);
+        if !spin.is_zero() {
+            let begin = machine_us();
+            let mut spent = Duration::ZERO;
+            while spent < spin {
+                self.poll.poll(&mut self.events, Some(Duration::ZERO))?;
+                if !self.events.is_empty() {
+                    return Ok(());
+                }
+                spent = Duration::from_micros(machine_us().saturating_sub(begin));
+            }
+            timeout = timeout.map(|timeout| timeout.saturating_sub(spent));
+        }
+        self.poll.poll(&mut self.events, timeout)
     }
 
     fn note(&mut self, token: Token, event: Noted) {
@@ -510,6 +530,10 @@ impl Driver for Epoll {
         self.options = options;
     }
 
+    fn set_spin(&mut self, spin: Duration) {
+        self.spin = spin;
+    }
+
     fn wait(&mut self, now: Moment, timeout: Option<Duration>) -> io::Result<()> {
         self.now = now;
         let mut timeout = timeout;
@@ -526,7 +550,7 @@ impl Driver for Epoll {
         if !is_idle || !self.detaching.is_empty() || !self.early.is_empty() {
             timeout = Some(Duration::ZERO);
         }
-        match self.poll.poll(&mut self.events, timeout) {
+        match self.poll_or_sleep(timeout) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
             Err(error) => return Err(error),

@@ -490,6 +490,9 @@ impl Driver for MemoryDriver {
     /// Does nothing: there are no sockets to set options on.
     fn set_options(&mut self, _: TcpOptions) {}
 
+    /// Does nothing: a wait never sleeps here.
+    fn set_spin(&mut self, _: Duration) {}
+
     fn wait(&mut self, now: Moment, _: Option<Duration>) -> io::Result<()> {
         self.now = now;
         self.told_short = false;

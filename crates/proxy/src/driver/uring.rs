@@ -18,6 +18,7 @@ use weir_ring::{Ring, SendId, Token, Waker};
 
 use super::secured::Records;
 use super::{CHUNK, Chunk, Completion, Driver, Ending, Key, Owner, Reasons, Wake};
+use crate::clock::machine_us;
 use crate::listen::Listener;
 use crate::socket::{Socket, Stream, TcpOptions};
 use crate::tls::Session;
@@ -125,6 +126,8 @@ pub(crate) struct Uring {
     suspended: bool,
     now: Moment,
     options: TcpOptions,
+    /// Time for which a wait polls before it sleeps.
+    spin: Duration,
     records: Records,
     /// Memory for opened records; taken while the worker has the last chunk.
     spare: Chunk,
@@ -164,6 +167,7 @@ impl Uring {
             suspended: false,
             now: Moment(0),
             options,
+            spin: Duration::ZERO,
             records: Records::default(),
             spare: Chunk::with_room(CHUNK),
             events: 0,
@@ -319,6 +323,22 @@ impl Uring {
         if self.unsettled.is_empty() {
             self.unsettled = keys;
         }
+    }
+
+    /// Polls for up to `spin`, without system calls, then sleeps for the rest of the timeout.
+    fn ring_wait(&mut self, mut timeout: Option<Duration>) -> io::Result<()> {
+        let spin = timeout.unwrap_or(self.spin).min(self.spin);
+        if !spin.is_zero() {
+            self.ring.submit()?;
+            let begin = machine_us();
+            let mut spent = Duration::ZERO;
+            while spent < spin && !self.ring.has_events() {
+                std::hint::spin_loop();
+                spent = Duration::from_micros(machine_us().saturating_sub(begin));
+            }
+            timeout = timeout.map(|timeout| timeout.saturating_sub(spent));
+        }
+        self.ring.wait(timeout)
     }
 
     /// Ends the receives of connections that bring more than a turn takes. They begin again when all is reported.

@@ -26,6 +26,7 @@ impl<D: Driver> Worker<D> {
         self.has_removed = false;
         self.driver
             .set_options(TcpOptions::new(&settled.settings.global));
+        self.driver.set_spin(settled.settings.global.spin);
         self.settle_digests(&settled.settings.global);
         self.settle_rules();
         let ids: Vec<_> = self.tables.groups.iter().map(|(id, _)| id).collect();

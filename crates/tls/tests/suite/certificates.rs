@@ -2,7 +2,7 @@
 
 use rcgen::string::{BmpString, Ia5String, PrintableString, TeletexString};
 use rcgen::{CertificateParams, DnType, DnValue, SanType};
-use weir_tls::certificate::{CertificateFacts, CertificateRole, Validity};
+use weir_tls::certificate::{CertificateFacts, CertificateRole, KeyKind, Validity};
 use weir_tls::listener::Listener;
 use weir_tls::names::Identity;
 
@@ -178,6 +178,7 @@ fn facts_are_what_openssl_prints() {
         (own.subject.as_str(), own.issuer.as_str()),
         ("CN=no-such-name", "CN=ca")
     );
+    assert_eq!(own.key, KeyKind::Other, "rcgen makes ECDSA keys");
     assert_eq!(chain.subject, "CN=ca");
     assert_eq!(own.serial, "07");
     assert_eq!(

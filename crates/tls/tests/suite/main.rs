@@ -7,6 +7,7 @@
 mod alpn;
 mod certificates;
 mod clients;
+mod cost;
 mod end_point;
 mod files;
 mod handshake;

@@ -107,6 +107,69 @@ fn the_default_order_is_cheapest_first() {
     assert!(built.config.ignore_client_order);
 }
 
+/// Without lists, AES-128 is used with every peer that allows it, and other peers are served.
+#[test]
+fn by_default_aes_128_is_used_wherever_the_peer_allows_it() {
+    const AES_128: CipherSuite = CipherSuite::TLS13_AES_128_GCM_SHA256;
+    const AES_256: CipherSuite = CipherSuite::TLS13_AES_256_GCM_SHA384;
+    const CHACHA20: CipherSuite = CipherSuite::TLS13_CHACHA20_POLY1305_SHA256;
+    // A client that prefers what is dearest, as OpenSSL does.
+    let of_client = |tls13: &str| {
+        let outcome = negotiate(
+            |options| options,
+            |options| ConnectorOptions {
+                tls13_ciphers: tls13.to_owned(),
+                ..options
+            },
+        );
+        outcome.suite()
+    };
+    let both = "TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256";
+    assert_eq!(of_client(both), Some(AES_128));
+    assert_eq!(of_client("TLS_AES_256_GCM_SHA384"), Some(AES_256));
+    assert_eq!(of_client("TLS_CHACHA20_POLY1305_SHA256"), Some(CHACHA20));
+    // A server that heeds the client's order, or has its own (`ssl_prefer_server_ciphers`).
+    let of_server = |tls13: &str, heeds_client: bool| {
+        let directory = Directory::new();
+        let options = ListenerOptions {
+            tls13_ciphers: tls13.to_owned(),
+            ..listening(&directory, &self_signed(&server(&["localhost"])))
+        };
+        let mut listener = listener(&options);
+        let mut config = (*listener.config).clone();
+        config.ignore_client_order = !heeds_client;
+        listener.config = config.into();
+        let connector = connector(&ConnectorOptions::new(Verify::None));
+        meet(&connector, &listener, "localhost").suite()
+    };
+    assert_eq!(of_server(both, true), Some(AES_128));
+    assert_eq!(of_server(both, false), Some(AES_256), "the server decides");
+    assert_eq!(of_server("TLS_AES_256_GCM_SHA384", true), Some(AES_256));
+    assert_eq!(
+        of_server("TLS_CHACHA20_POLY1305_SHA256", true),
+        Some(CHACHA20)
+    );
+    let of_tls12 = |ciphers: &str| {
+        let outcome = negotiate(
+            |options| options,
+            |options| ConnectorOptions {
+                protocols: "tlsv1.2".to_owned(),
+                ciphers: ciphers.to_owned(),
+                ..options
+            },
+        );
+        outcome.suite()
+    };
+    assert_eq!(
+        of_tls12("ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-AES128-GCM-SHA256"),
+        Some(CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256)
+    );
+    assert_eq!(
+        of_tls12("AES256"),
+        Some(CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384)
+    );
+}
+
 #[test]
 fn the_group_is_the_first_that_the_listener_names() {
     let group = |curve: &str| {

@@ -16,6 +16,10 @@ impl Driver for Uring {
         self.options = options;
     }
 
+    fn set_spin(&mut self, spin: Duration) {
+        self.spin = spin;
+    }
+
     fn wait(&mut self, now: Moment, timeout: Option<Duration>) -> io::Result<()> {
         self.now = now;
         let mut timeout = timeout;
@@ -40,7 +44,7 @@ impl Driver for Uring {
             timeout = Some(Duration::ZERO);
         }
         self.events = 0;
-        self.ring.wait(timeout)?;
+        self.ring_wait(timeout)?;
         self.note_all();
         self.log_growth();
         Ok(())
