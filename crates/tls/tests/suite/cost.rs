@@ -63,11 +63,8 @@ impl Records {
                 self.client.read_tls(&mut sealed).unwrap();
                 let state = self.client.process_new_packets().unwrap();
                 if state.plaintext_bytes_to_read() > 0 {
-                    filled += self
-                        .client
-                        .reader()
-                        .read(&mut self.opened[filled..])
-                        .unwrap();
+                    let (_, rest) = self.opened.split_at_mut(filled);
+                    filled += self.client.reader().read(rest).unwrap();
                 }
             }
             assert!(sealed.is_empty());
