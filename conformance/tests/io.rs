@@ -19,7 +19,7 @@ class Program(ctypes.Structure):
 libc = ctypes.CDLL(None, use_errno=True)
 assert libc.prctl(38, 1, 0, 0, 0) == 0, "no_new_privs"
 assert libc.prctl(22, 2, ctypes.byref(Program(len(program) // 8, program)), 0, 0) == 0, "seccomp"
-os.execv(sys.argv[1], sys.argv[1:])
+os.execvp(sys.argv[1], sys.argv[1:])
 "#;
 
 /// Value of a row of `SHOW STATE`.

@@ -265,6 +265,24 @@ fn closing_sends_everything_first(mut bench: Bench<impl Driver>) {
     assert_eq!(reader.join().unwrap(), pattern(3_000_000));
 }
 
+fn last_words_are_sent_though_the_driver_ends(mut bench: Bench<impl Driver>) {
+    let (near, mut far) = pair();
+    let (other, mut far_other) = pair();
+    let key = bench.driver.add(near, owner()).unwrap();
+    let other = bench.driver.add(other, owner()).unwrap();
+    bench.is_silent();
+    bench.driver.send(key, b"last words");
+    bench.driver.close(key);
+    bench.driver.send(other, b"the end");
+    drop(bench);
+    let mut got = Vec::new();
+    far.read_to_end(&mut got).unwrap();
+    assert_eq!(got, b"last words");
+    got.clear();
+    far_other.read_to_end(&mut got).unwrap();
+    assert_eq!(got, b"the end");
+}
+
 fn close_with_sends_a_message_and_ends_at_once(mut bench: Bench<impl Driver>) {
     let (near, mut far) = pair();
     let key = bench.driver.add(near, owner()).unwrap();
@@ -509,6 +527,7 @@ for_both! {
     a_connection_leaves_with_what_was_not_reported
     a_connection_that_is_closed_or_breaks_never_leaves
     closing_sends_everything_first
+    last_words_are_sent_though_the_driver_ends
     close_with_sends_a_message_and_ends_at_once
     connecting_succeeds_or_says_why_not
     unix_sockets_connect_and_break

@@ -524,6 +524,16 @@ impl Uring {
     }
 }
 
+/// Sends what was asked for in the last turn: a worker ends without another one.
+impl Drop for Uring {
+    fn drop(&mut self) {
+        let keys: Vec<_> = self.conns.keys().collect();
+        for key in keys {
+            self.flush_now(key);
+        }
+    }
+}
+
 /// Returns the token of a connection. Generations of keys are odd; those of listeners are 0.
 #[inline]
 fn token(key: Key) -> Option<Token> {
