@@ -129,6 +129,14 @@ impl Config {
         self
     }
 
+    /// Returns the configuration for PgBouncer: without the options that only Weir has.
+    fn without_own_options(mut self) -> Self {
+        for own in ["role_check_delay", "catalogue_refresh"] {
+            self.settings.remove(own);
+        }
+        self
+    }
+
     /// Writes the files and returns the configuration's path.
     fn write(&self, directory: &TempDir, port: u16) -> Result<PathBuf> {
         let users = directory.write("users.txt", &self.userlist)?;
@@ -189,6 +197,27 @@ impl Weir {
         let file = config.write(&directory, port)?;
         let file = file.to_string_lossy();
         Self::command_under(&config.outer, &["run", &file], &config.env, directory, port)
+    }
+
+    /// Starts Debian's PgBouncer with the same configuration in Weir's place.
+    ///
+    /// # Errors
+    /// When PgBouncer is not installed, ends, or is not ready in time.
+    pub fn start_pgbouncer(config: &Config) -> Result<Self> {
+        let config = config.clone().without_own_options();
+        let (directory, port) = (TempDir::new()?, tools::free_port()?);
+        let file = config.write(&directory, port)?;
+        let program = tools::require("pgbouncer", "pgbouncer")?;
+        let command = [&*program.to_string_lossy(), &*file.to_string_lossy()];
+        let log = directory.path().join("weir.log");
+        let process = Guarded::start(Runner::Postgres, "QUIT", &command, &[], &log)?;
+        let mut pgbouncer = Self {
+            process,
+            directory,
+            port,
+        };
+        pgbouncer.wait_ready()?;
+        Ok(pgbouncer)
     }
 
     /// Starts with these arguments and environment, without a file; `WEIR_LISTEN_PORT` is the port.
