@@ -8,6 +8,7 @@ use weir_conformance::Postgres;
 use weir_conformance::Raw;
 use weir_conformance::TempDir;
 use weir_conformance::Weir;
+use weir_conformance::frontend;
 
 use crate::support::PATIENCE;
 use crate::support::both;
@@ -136,5 +137,38 @@ fn what_cannot_be_a_start_up_packet_is_closed_without_an_answer() -> Result<()> 
         }
     }
     weir.wait_log("invalid length of startup packet")?;
+    weir.check_healthy()
+}
+
+/// Notices that a client gets with its login under this application_name, and with a SET of it.
+fn notices(port: u16, name: &str) -> Result<Vec<String>> {
+    let mut raw = Raw::tcp(port, PATIENCE)?;
+    let startup = [
+        ("user", "postgres"),
+        ("database", "drop_notice"),
+        ("application_name", name),
+    ];
+    raw.send(&frontend::startup(frontend::VERSION_3_0, &startup))?;
+    let mut messages = raw.read_until_ready()?;
+    messages.extend(raw.ask(&frontend::query(&format!(
+        "SET application_name = '{name}'"
+    )))?);
+    let notices = messages.iter().filter(|message| message.tag == b'N');
+    Ok(notices.map(|notice| notice.error()).collect())
+}
+
+#[test]
+fn the_notice_for_a_long_application_name_is_postgresqls() -> Result<()> {
+    let postgres = database("drop_notice")?;
+    let mut weir = Weir::start(&Config::to(postgres.port()))?;
+    let long = "a".repeat(70);
+    let two_bytes = "\u{e9}".repeat(40);
+    for name in [long.as_str(), &two_bytes, "short"] {
+        // A new pool learns the name from its server, a known one does not.
+        for _ in 0..2 {
+            let (direct, through) = (notices(postgres.port(), name)?, notices(weir.port(), name)?);
+            ensure!(direct == through, "{name}: {through:?}, not {direct:?}");
+        }
+    }
     weir.check_healthy()
 }

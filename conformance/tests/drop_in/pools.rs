@@ -72,3 +72,25 @@ fn a_reload_fills_a_pool_that_it_adds() -> Result<()> {
     wait_backends(port, "drop_min_reload", "1")?;
     weir.check_healthy()
 }
+
+#[test]
+fn an_entry_may_lead_to_another_console() -> Result<()> {
+    let postgres = database("drop_far")?;
+    let far = Config::to(postgres.port());
+    for far in [Weir::start_pgbouncer(&far)?, Weir::start(&far)?] {
+        let entry = format!(
+            "far = host=127.0.0.1 port={} dbname=pgbouncer user=postgres",
+            far.port()
+        );
+        both(
+            &Config::new().database(&entry).set("pool_mode", "session"),
+            |pooler| {
+                let mut console = pooler.connect("far")?;
+                ensure!(row(&mut console, "SHOW LISTS", "list", "databases")?.is_some());
+                ensure!(row(&mut console, "SHOW DATABASES", "name", "pgbouncer")?.is_some());
+                console.query("RELOAD").map(drop)
+            },
+        )?;
+    }
+    Ok(())
+}
