@@ -28,6 +28,8 @@ pub struct Config {
     users: Vec<String>,
     peers: Vec<String>,
     userlist: String,
+    /// File instead of one with `userlist`.
+    auth_file: Option<String>,
     env: Vec<(String, String)>,
     outer: Vec<String>,
 }
@@ -54,6 +56,7 @@ impl Config {
             users: Vec::new(),
             peers: Vec::new(),
             userlist: "\"postgres\" \"\"\n".to_owned(),
+            auth_file: None,
             env: vec![("WEIR_WORKERS".to_owned(), "2".to_owned())],
             outer: Vec::new(),
         }
@@ -109,6 +112,13 @@ impl Config {
         self
     }
 
+    /// Names another `auth_file`, which need not exist.
+    #[must_use]
+    pub fn auth_file(mut self, path: &str) -> Self {
+        self.auth_file = Some(path.to_owned());
+        self
+    }
+
     /// Sets the number of worker threads; the default here is two.
     #[must_use]
     pub fn workers(self, count: usize) -> Self {
@@ -146,7 +156,9 @@ impl Config {
         }
         ini.push_str(&format!(
             "[pgbouncer]\nlisten_port = {port}\nauth_file = {}\n",
-            users.display()
+            self.auth_file
+                .as_deref()
+                .unwrap_or(&users.to_string_lossy())
         ));
         for (key, value) in &self.settings {
             ini.push_str(&format!("{key} = {value}\n"));
