@@ -128,11 +128,6 @@ fn logins() -> Vec<Sample> {
             "Add the entry and RELOAD, or create the database. With `auth_dbname`, users are looked up elsewhere.",
         ),
         login(
-            Fault::AuthDatabaseDisabled("…".to_owned()),
-            "`DISABLE` on the console was used for the database in which `auth_query` looks the user up.",
-            "`ENABLE` on the console.",
-        ),
-        login(
             Fault::NotAllowed,
             "The client asked for the console, and its user is neither in `admin_users` nor in `stats_users`.",
             "Add the user to one of these options.",
@@ -146,6 +141,11 @@ fn refused() -> Vec<Sample> {
         argument: "…".to_owned(),
     };
     vec![
+        login(
+            Fault::AuthDatabaseDisabled("…".to_owned()),
+            "`DISABLE` on the console was used for the database in which `auth_query` looks the user up.",
+            "`ENABLE` on the console.",
+        ),
         login(
             Fault::NoUser,
             "The start-up packet names no user.",
