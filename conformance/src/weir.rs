@@ -28,6 +28,8 @@ pub struct Config {
     users: Vec<String>,
     peers: Vec<String>,
     userlist: String,
+    /// File instead of one with `userlist`.
+    auth_file: Option<String>,
     env: Vec<(String, String)>,
     outer: Vec<String>,
 }
@@ -54,6 +56,7 @@ impl Config {
             users: Vec::new(),
             peers: Vec::new(),
             userlist: "\"postgres\" \"\"\n".to_owned(),
+            auth_file: None,
             env: vec![("WEIR_WORKERS".to_owned(), "2".to_owned())],
             outer: Vec::new(),
         }
@@ -109,6 +112,13 @@ impl Config {
         self
     }
 
+    /// Names another `auth_file`, which need not exist.
+    #[must_use]
+    pub fn auth_file(mut self, path: &str) -> Self {
+        self.auth_file = Some(path.to_owned());
+        self
+    }
+
     /// Sets the number of worker threads; the default here is two.
     #[must_use]
     pub fn workers(self, count: usize) -> Self {
@@ -129,6 +139,14 @@ impl Config {
         self
     }
 
+    /// Returns the configuration for PgBouncer: without the options that only Weir has.
+    fn without_own_options(mut self) -> Self {
+        for own in ["role_check_delay", "catalogue_refresh"] {
+            self.settings.remove(own);
+        }
+        self
+    }
+
     /// Writes the files and returns the configuration's path.
     fn write(&self, directory: &TempDir, port: u16) -> Result<PathBuf> {
         let users = directory.write("users.txt", &self.userlist)?;
@@ -138,7 +156,9 @@ impl Config {
         }
         ini.push_str(&format!(
             "[pgbouncer]\nlisten_port = {port}\nauth_file = {}\n",
-            users.display()
+            self.auth_file
+                .as_deref()
+                .unwrap_or(&users.to_string_lossy())
         ));
         for (key, value) in &self.settings {
             ini.push_str(&format!("{key} = {value}\n"));
@@ -189,6 +209,27 @@ impl Weir {
         let file = config.write(&directory, port)?;
         let file = file.to_string_lossy();
         Self::command_under(&config.outer, &["run", &file], &config.env, directory, port)
+    }
+
+    /// Starts Debian's PgBouncer with the same configuration in Weir's place.
+    ///
+    /// # Errors
+    /// When PgBouncer is not installed, ends, or is not ready in time.
+    pub fn start_pgbouncer(config: &Config) -> Result<Self> {
+        let config = config.clone().without_own_options();
+        let (directory, port) = (TempDir::new()?, tools::free_port()?);
+        let file = config.write(&directory, port)?;
+        let program = tools::require("pgbouncer", "pgbouncer")?;
+        let command = [&*program.to_string_lossy(), &*file.to_string_lossy()];
+        let log = directory.path().join("weir.log");
+        let process = Guarded::start(Runner::Postgres, "QUIT", &command, &[], &log)?;
+        let mut pgbouncer = Self {
+            process,
+            directory,
+            port,
+        };
+        pgbouncer.wait_ready()?;
+        Ok(pgbouncer)
     }
 
     /// Starts with these arguments and environment, without a file; `WEIR_LISTEN_PORT` is the port.

@@ -76,7 +76,7 @@ fn refusals_at_the_door_are_in_pgbouncers_words() -> Result<()> {
         ),
         (
             hello(&[("user", "stranger"), ("database", "op_words")]),
-            "FATAL 28000 \"trust\" authentication failed",
+            "FATAL 28000 \"trust\" authentication failed for user \"stranger\"",
         ),
         (
             hello(&[("user", "op_guest"), ("database", "pgbouncer")]),
@@ -92,7 +92,10 @@ fn refusals_at_the_door_are_in_pgbouncers_words() -> Result<()> {
     ensure!(log.contains(anonymous), "{log}");
     let named = Weir::start(&Config::new().database("only = host=127.0.0.1"))?;
     let text = refusal(named.connect("other"));
-    ensure!(text.contains("3D000 no such database: other"), "{text}");
+    ensure!(
+        text.contains("3D000 database \"other\" does not exist"),
+        "{text}"
+    );
     Ok(())
 }
 

@@ -42,7 +42,7 @@ fn each_kind_of_line_can_be_switched_off() -> Result<()> {
         "login attempt: db=op_logging",
         "closing because: client close request",
         "new connection to server",
-        "pooler error: \"trust\" authentication failed",
+        "pooler error: \"trust\" authentication failed for user \"nobody\"",
     ] {
         ensure!(all.contains(line), "{line:?} is missing: {all}");
         ensure!(!none.contains(line), "{line:?} in {none}");
@@ -138,7 +138,7 @@ fn the_main_lines_are_pgbouncers() -> Result<()> {
         "LOG S-0x%: op_logging_lines/postgres@127.0.0.1:# new connection to server (from 127.0.0.1:#)",
         "LOG C-0x%: op_logging_lines/postgres@127.0.0.1:# closing because: client close request (age=#s)",
         "LOG C-0x%: op_logging_lines/nobody@127.0.0.1:# login attempt: db=op_logging_lines user=nobody tls=no replication=no",
-        "WARNING C-0x%: op_logging_lines/nobody@127.0.0.1:# pooler error: \"trust\" authentication failed",
+        "WARNING C-0x%: op_logging_lines/nobody@127.0.0.1:# pooler error: \"trust\" authentication failed for user \"nobody\"",
         "LOG SIGTERM: shutting down, *",
         "LOG stopped",
     ] {
@@ -235,7 +235,7 @@ fn lines_that_repeat_are_limited_and_counted() -> Result<()> {
     let log = weir.log();
     let (counts, lines): (Vec<_>, Vec<_>) = log
         .lines()
-        .filter(|line| line.contains("pooler error: no such database"))
+        .filter(|line| line.contains("pooler error: database \"other\" does not exist"))
         .partition(|line| line.contains("similar lines within"));
     let count = |line: &&str| -> Option<usize> {
         let (_, rest) = line.split_once("WARNING ")?;

@@ -89,7 +89,10 @@ fn scram_is_offered_bound_to_the_connection() -> Result<()> {
                     .err()
                     .map(|error| error.to_string())
                     .unwrap_or_default();
-                ensure!(text.contains("SASL authentication failed"), "{text}");
+                ensure!(
+                    text.contains("password authentication failed for user"),
+                    "{text}"
+                );
             }
         }
     }

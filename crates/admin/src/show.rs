@@ -167,13 +167,12 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Names of all databases: configured, used through `*`, and the console's own.
+    /// Names of all databases: configured, in use through `*`, and the console's own. Counters outlive a pool, so they do
+    /// not keep a name here.
     fn databases(&self) -> BTreeSet<&str> {
         let configured = self.settings.databases.keys().map(String::as_str);
-        let counted = self.snapshot.databases.keys().map(String::as_str);
         let pooled = self.snapshot.pools.keys().map(|(name, _)| name.as_str());
         configured
-            .chain(counted)
             .chain(pooled)
             .filter(|name| *name != FALLBACK && !DATABASES.contains(name))
             .chain([CONSOLE])

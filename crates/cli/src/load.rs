@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_config::{ConfigError, Files, Loaded, QueryRule, Settings};
+use weir_config::{ConfigError, ErrorKind, Files, Loaded, QueryRule, Settings};
 use weir_proxy::{Access, Setup, Transport, TransportError, UserList, UserListError};
 
 use crate::access::{self, AccessError};
@@ -49,6 +49,20 @@ pub(crate) enum LoadError {
     UserList { file: String, error: UserListError },
     #[error(transparent)]
     Ended(#[from] EndedRule),
+}
+
+impl LoadError {
+    /// True if a private key and its certificate do not belong together, or one of the two is missing.
+    pub(crate) fn is_half_of_a_pair(&self) -> bool {
+        match self {
+            Self::Config(error) => {
+                error.kind == ErrorKind::Conflict
+                    && error.key.as_deref() == Some("server_tls_key_file")
+            }
+            Self::Transport(error) => error.is_key_mismatch(),
+            _ => false,
+        }
+    }
 }
 
 /// A query rule that ended before it was read.
@@ -222,7 +236,15 @@ fn users(settings: &Settings, warnings: &mut Vec<String>) -> Result<UserList, Lo
         true => Vec::new(),
         false => match fs::read(&file) {
             Ok(text) => text,
-            Err(error) => return Err(LoadError::Unreadable { file, error }),
+            Err(error) if settings.global.strict_files => {
+                return Err(LoadError::Unreadable { file, error });
+            }
+            Err(error) => {
+                warnings.push(format!(
+                    "{file}: cannot read auth_file: {error}; it names no users, and only auth_query does"
+                ));
+                Vec::new()
+            }
         },
     };
     let users = match UserList::parse(&text) {

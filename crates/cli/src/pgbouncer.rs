@@ -7,7 +7,7 @@ use clap::{ArgAction, CommandFactory, Parser};
 use weir_admin::PGBOUNCER_VERSION;
 use weir_command::exit::{self, Exit, complain, print};
 
-use crate::args::{Run, Upgrade};
+use crate::args::Run;
 use crate::run;
 use crate::upgrade;
 
@@ -18,7 +18,8 @@ struct Cli {
     /// Run in the background; needs `pidfile`
     #[arg(short, long)]
     daemon: bool,
-    /// Replace the running process that `pidfile` names, without losing a client: `weir upgrade`
+    /// Replace the running process without losing a client, as `weir upgrade` does: the process that `pidfile` names, or
+    /// else the one that listens on the unix socket
     #[arg(short = 'R', long)]
     reboot: bool,
     /// Become this user
@@ -60,8 +61,7 @@ pub(crate) fn main() -> Exit {
         return Exit::Config;
     };
     if cli.reboot {
-        let file = Some(file);
-        return one(upgrade::ask(&Upgrade { file, pid: None }));
+        return one(upgrade::reboot(file));
     }
     one(run::run(&Run {
         file: Some(file),

@@ -137,6 +137,12 @@ fn sockets(
     Ok((inherited::take()?, None))
 }
 
+/// Options whose values are of use together only.
+const TLS_PAIRS: [[&str; 2]; 2] = [
+    ["client_tls_key_file", "client_tls_cert_file"],
+    ["server_tls_key_file", "server_tls_cert_file"],
+];
+
 /// A running pooler, as the main thread uses it.
 struct Service<'a> {
     running: Running,
@@ -144,6 +150,8 @@ struct Service<'a> {
     pidfile: Option<PidFile>,
     signals: Receiver<i32>,
     source: Source,
+    /// Keys and certificates that were set and wait for the other of the two.
+    halves: Vec<(String, String)>,
     /// Configuration of the last load, with the console's changes since.
     loaded: Loaded,
     settings: Arc<Settings>,
@@ -211,6 +219,7 @@ fn start<'a>(
         pidfile,
         signals,
         source,
+        halves: Vec::new(),
         loaded: prepared.loaded.clone(),
         settings,
         shared,
@@ -412,6 +421,7 @@ impl Service<'_> {
         {
             *path = (&self.settings.global.conffile).into();
         }
+        self.halves.clear();
         let loaded = self.source.load().and_then(|prepared| {
             let now = jiff::Timestamp::now().as_second();
             let ended = ended_rules(&prepared.settings(), &self.settings.rules, now);
@@ -445,13 +455,43 @@ impl Service<'_> {
             let texts = texts.map(|text| text.trim_start_matches("SET: ").to_owned());
             Refusal::SetFailed(texts.collect::<Vec<_>>().join("; "))
         };
-        let loaded = self.loaded.set(key, value).map_err(|errors| {
-            let errors: Vec<_> = errors.into_iter().map(LoadError::from).collect();
-            refused(&errors)
-        })?;
-        let prepared = Prepared::of(loaded).map_err(|errors| refused(&errors))?;
-        self.put_in_force("SET", prepared);
+        let errors = match self.prepare_set(&[(key, value)]) {
+            Ok(prepared) => {
+                self.halves.retain(|(half, _)| half != key);
+                self.put_in_force("SET", prepared);
+                return Ok(());
+            }
+            Err(errors) => errors,
+        };
+        // Keys and certificates are set one after the other, and are of use together only.
+        let Some(pair) = TLS_PAIRS.iter().find(|pair| pair.contains(&key)) else {
+            return Err(refused(&errors));
+        };
+        if !errors.iter().all(LoadError::is_half_of_a_pair) {
+            return Err(refused(&errors));
+        }
+        let other = self
+            .halves
+            .iter()
+            .find(|(half, _)| half != key && pair.contains(&&**half));
+        let both = other.map(|(other, it)| self.prepare_set(&[(other, it), (key, value)]));
+        if let Some(Ok(prepared)) = both {
+            self.halves.retain(|(half, _)| !pair.contains(&&**half));
+            self.put_in_force("SET", prepared);
+            return Ok(());
+        }
+        tracing::warn!("SET {key}: takes effect once the other of key and certificate is set");
+        self.halves.retain(|(half, _)| half != key);
+        self.halves.push((key.to_owned(), value.to_owned()));
         Ok(())
+    }
+
+    /// Prepares the configuration in force with these options changed.
+    fn prepare_set(&self, pairs: &[(&str, &str)]) -> Result<Prepared, Vec<LoadError>> {
+        let loaded = self.loaded.set_all(pairs.iter().copied());
+        let loaded = loaded
+            .map_err(|errors| -> Vec<_> { errors.into_iter().map(LoadError::from).collect() })?;
+        Prepared::of(loaded)
     }
 
     /// Puts a configuration in force; returns the number of changed options.

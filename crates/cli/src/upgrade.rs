@@ -26,8 +26,10 @@ use crate::load::Source;
 mod ask;
 mod door;
 
-pub(crate) use ask::ask;
+pub(crate) use ask::{ask, reboot};
 
+/// End of the line that tells that the next process accepts clients.
+const ACCEPTS: &str = " accepts clients";
 /// Time limit until the next process accepts clients.
 const START_MAX: Duration = Duration::from_secs(60);
 /// Time limit for the old process to send its sockets.
@@ -253,7 +255,7 @@ impl Predecessor {
         let Self { link, report } = self;
         link.ready()?;
         let pid = std::process::id();
-        tell(&report, &format!("process {pid} accepts clients"));
+        tell(&report, &format!("process {pid}{ACCEPTS}"));
         let report = Arc::new(report);
         running.take_over(link, move |succeeded| over(&report, succeeded));
         Ok(())

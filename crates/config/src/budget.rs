@@ -6,6 +6,8 @@ use crate::settings::{FALLBACK, Settings};
 const FIXED_COUNT: u64 = 32;
 /// Per worker: event queue, wakeup, timer, spare.
 const PER_WORKER_COUNT: u64 = 4;
+/// Places for clients of the console beyond `max_client_conn`.
+pub const CONSOLE_RESERVE: usize = 8;
 /// Assumed if `workers` follows the number of cores, which this crate does not know.
 const WORKER_COUNT_GUESS: u64 = 64;
 
@@ -31,7 +33,7 @@ pub fn fd_budget(settings: &Settings) -> u64 {
         .keys()
         .map(|name| servers_of(settings, name))
         .sum();
-    clients + servers + workers * PER_WORKER_COUNT + FIXED_COUNT
+    clients + CONSOLE_RESERVE as u64 + servers + workers * PER_WORKER_COUNT + FIXED_COUNT
 }
 
 fn servers_of(settings: &Settings, name: &str) -> u64 {

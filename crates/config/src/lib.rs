@@ -69,7 +69,7 @@ mod tls;
 mod types;
 mod value;
 
-pub use crate::budget::fd_budget;
+pub use crate::budget::{CONSOLE_RESERVE, fd_budget};
 pub use crate::cluster::{Cluster, ClusterHost, WatchLogin};
 pub use crate::convert::{Converted, convert};
 pub use crate::diff::{Change, diff};

@@ -33,24 +33,37 @@ impl Loaded {
     /// # Errors
     /// There is no such option, it needs a restart, or the value is invalid.
     pub fn set(&self, key: &str, value: &str) -> Result<Self, Vec<ConfigError>> {
+        self.set_all([(key, value)])
+    }
+
+    /// Changes several options at once, as [`Loaded::set`] changes one.
+    ///
+    /// # Errors
+    /// As [`Loaded::set`].
+    pub fn set_all<'a>(
+        &self,
+        pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, Vec<ConfigError>> {
         let at = Origin::Argument("SET");
         let mut raw = self.raw.clone();
         raw.notes.clear();
         let mut global = std::mem::take(&mut raw.global);
-        match raw.find(crate::Scope::Global, key, "in section [pgbouncer]", &at) {
-            Some(opt) if [rules_dir::OPTION, statement_lists::OPTION].contains(&opt.name) => {
-                let message = format!(
-                    "\"{}\" changes only by a reload, which reads its files",
-                    opt.name
-                );
-                raw.fail_at(&at, ErrorKind::Conflict, message);
+        for (key, value) in pairs {
+            match raw.find(crate::Scope::Global, key, "in section [pgbouncer]", &at) {
+                Some(opt) if [rules_dir::OPTION, statement_lists::OPTION].contains(&opt.name) => {
+                    let message = format!(
+                        "\"{}\" changes only by a reload, which reads its files",
+                        opt.name
+                    );
+                    raw.fail_at(&at, ErrorKind::Conflict, message);
+                }
+                Some(opt) if !opt.reloadable => {
+                    let message = format!("\"{}\" changes only by a restart", opt.name);
+                    raw.fail_at(&at, ErrorKind::Conflict, message);
+                }
+                Some(opt) => raw.parse_into(&mut global, opt, value, Dialect::Ini, &at),
+                None => {}
             }
-            Some(opt) if !opt.reloadable => {
-                let message = format!("\"{}\" changes only by a restart", opt.name);
-                raw.fail_at(&at, ErrorKind::Conflict, message);
-            }
-            Some(opt) => raw.parse_into(&mut global, opt, value, Dialect::Ini, &at),
-            None => {}
         }
         raw.global = global;
         let conffile = &self.settings.global.conffile;

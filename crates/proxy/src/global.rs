@@ -16,14 +16,14 @@ use weir_auth::secret::Secret;
 use weir_auth::stored::StoredSecret;
 use weir_auth::throttle::{Rules, Source};
 use weir_auth::userlist::UserList;
-use weir_config::{AuthLookup, PoolSettings, QueryRule, Settings};
+use weir_config::{AuthLookup, CONSOLE_RESERVE, PoolSettings, QueryRule, Settings};
 use weir_pool::{Moment, Quota, Shared};
 use weir_rules::Bulkhead;
 use weir_sql::Names;
 use weir_stats::{Halts, LimitRow, Snapshot};
 
 use crate::clock::Clock;
-use crate::console::{Command, Console};
+use crate::console::{Command, Console, DATABASES};
 use crate::diagnosing::Diagnosing;
 use crate::hints;
 use crate::hosts::{HostId, Hosts};
@@ -241,7 +241,7 @@ impl Global {
         self.limits.clients.set_max(clients_max);
         self.limits
             .greeters
-            .set_max(clients_max.saturating_add(GREETERS_MAX));
+            .set_max(clients_max.saturating_add(GREETERS_MAX + CONSOLE_RESERVE));
         self.hosts.set_logins_max(logins_max(&settled.settings));
         let (halts, pools) = self.halts_and_pools();
         for pool in pools.values() {
@@ -323,6 +323,27 @@ impl Global {
                 &self.limits.user_clients,
                 user,
                 pool.max_user_client_connections,
+            ),
+        )
+    }
+
+    /// Returns the limits on clients of the console and of a user.
+    pub(crate) fn console_quotas(&self, user: &str) -> (Arc<Quota>, Arc<Quota>) {
+        let settled = self.settled();
+        let global = &settled.settings.global;
+        let of_user = settled.settings.users.get(user);
+        let of_user = of_user.and_then(|user| user.max_user_client_connections);
+        let [console, _] = DATABASES;
+        (
+            quota(
+                &self.limits.database_clients,
+                console,
+                global.max_db_client_connections,
+            ),
+            quota(
+                &self.limits.user_clients,
+                user,
+                of_user.unwrap_or(global.max_user_client_connections),
             ),
         )
     }

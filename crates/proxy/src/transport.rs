@@ -12,6 +12,7 @@ use weir_stats::TlsRow;
 use weir_tls::certificate::{CertificateFacts, CertificateRole, KeyKind, RevocationListFacts};
 use weir_tls::connector::{Connector, ConnectorOptions, Verify};
 use weir_tls::listener::{ClientCertificate, Listener, ListenerOptions};
+use weir_tls::material::OpenKeys;
 use weir_tls::session::{ServerConfig, TlsFault};
 use weir_tls::web;
 
@@ -39,6 +40,15 @@ pub enum TransportError {
         /// Error in the settings.
         error: weir_tls::error::Error,
     },
+}
+
+impl TransportError {
+    /// True if the private key and the certificate do not belong together: another of the two may mend that.
+    #[must_use]
+    pub const fn is_key_mismatch(&self) -> bool {
+        let (Self::Clients(error) | Self::Servers { error, .. }) = self;
+        matches!(error, weir_tls::error::Error::KeyMismatch { .. })
+    }
 }
 
 /// See [`Transport::outgoing`].
@@ -81,8 +91,12 @@ impl Transport {
         let mut made = Self::default();
         let mut errors = Vec::new();
         let client = settings.global.client_tls();
+        let open_keys = match settings.global.strict_files {
+            true => OpenKeys::Refuse,
+            false => OpenKeys::DangerAccept,
+        };
         if client.sslmode != SslMode::Disable {
-            match Listener::build(&listener_options(&client)) {
+            match Listener::build(&listener_options(&client, open_keys)) {
                 Ok(listener) => made.listen(&client, &listener),
                 Err(error) => errors.push(TransportError::Clients(error)),
             }
@@ -91,7 +105,7 @@ impl Transport {
             if tls.sslmode == SslMode::Disable {
                 continue;
             }
-            match Connector::build(&connector_options(&tls)) {
+            match Connector::build(&connector_options(&tls, open_keys)) {
                 Ok(connector) => made.connect(&database, tls, connector),
                 Err(error) => errors.push(TransportError::Servers { database, error }),
             }
@@ -393,7 +407,7 @@ fn path(text: &str) -> Option<PathBuf> {
     (!text.is_empty()).then(|| text.into())
 }
 
-fn listener_options(tls: &ClientTls) -> ListenerOptions {
+fn listener_options(tls: &ClientTls, open_keys: OpenKeys) -> ListenerOptions {
     let client_certificate = match tls.sslmode {
         SslMode::VerifyCa | SslMode::VerifyFull => ClientCertificate::Required,
         // As in PostgreSQL with ssl_ca_file: requested, so that HBA lines can check it.
@@ -406,6 +420,7 @@ fn listener_options(tls: &ClientTls) -> ListenerOptions {
         ca_file: path(&tls.ca_file),
         crl_file: path(&tls.crl_file),
         client_certificate,
+        open_keys,
         protocols: tls.protocols.clone(),
         ciphers: tls.ciphers.clone(),
         tls13_ciphers: tls.tls13_ciphers.clone(),
@@ -413,7 +428,7 @@ fn listener_options(tls: &ClientTls) -> ListenerOptions {
     }
 }
 
-fn connector_options(tls: &ServerTls) -> ConnectorOptions {
+fn connector_options(tls: &ServerTls, open_keys: OpenKeys) -> ConnectorOptions {
     let verify = match tls.sslmode {
         SslMode::VerifyCa => Verify::Ca,
         SslMode::VerifyFull => Verify::Full,
@@ -425,6 +440,7 @@ fn connector_options(tls: &ServerTls) -> ConnectorOptions {
         crl_file: path(&tls.crl_file),
         key_file: path(&tls.key_file),
         cert_file: path(&tls.cert_file),
+        open_keys,
         protocols: tls.protocols.clone(),
         ciphers: tls.ciphers.clone(),
         tls13_ciphers: tls.tls13_ciphers.clone(),
@@ -474,7 +490,11 @@ mod tests {
                 "server_tls_sslmode={mode} server_tls_ca_file=/ca.crt"
             ));
             let tls = settings.pool("shop", "ann").unwrap().tls;
-            assert_eq!(connector_options(&tls).verify, verify, "{mode}");
+            assert_eq!(
+                connector_options(&tls, OpenKeys::Refuse).verify,
+                verify,
+                "{mode}"
+            );
             assert_eq!(is_required(tls.sslmode), mode != "prefer", "{mode}");
         }
     }

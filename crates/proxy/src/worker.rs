@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_pool::Moment;
 use weir_rules::Bulkhead;
@@ -95,7 +96,7 @@ pub(crate) use tests::CONFIG;
 use timers::Timers;
 
 /// Minimum interval between two log lines about failing accepts.
-const ACCEPT_LOG: std::time::Duration = std::time::Duration::from_secs(10);
+const ACCEPT_LOG: Duration = Duration::from_secs(10);
 
 /// Completions handled in a row. Messages and timers then have their turn, however much data streams in.
 const COMPLETIONS_MAX: usize = 1024;
@@ -187,6 +188,7 @@ impl<D: Driver> Worker<D> {
             quiet_until: now,
         };
         worker.arm_stats();
+        worker.arm_house(Duration::ZERO);
         let settled = worker.global.settled();
         worker.settle_digests(&settled.settings.global);
         worker

@@ -17,7 +17,7 @@ use crate::certificate::{CertificateFacts, RevocationListFacts};
 use crate::curves::Curves;
 use crate::error::Error;
 use crate::listener::own_facts;
-use crate::material;
+use crate::material::{self, OpenKeys};
 use crate::provider::{Choice, OptionNames, provider};
 use crate::trust::{Trust, source};
 use crate::verifier::{DangerAcceptAnyServer, VerifyServer};
@@ -59,6 +59,8 @@ pub struct ConnectorOptions {
     pub key_file: Option<PathBuf>,
     /// `server_tls_cert_file`: that certificate.
     pub cert_file: Option<PathBuf>,
+    /// Treatment of a key that others may read.
+    pub open_keys: OpenKeys,
     /// `server_tls_protocols`: see [`Protocols::parse`](crate::protocols::Protocols::parse).
     pub protocols: String,
     /// `server_tls_ciphers`: see [`Suites::parse_tls12`](crate::ciphers::Suites::parse_tls12).
@@ -76,6 +78,7 @@ impl ConnectorOptions {
             crl_file: None,
             key_file: None,
             cert_file: None,
+            open_keys: OpenKeys::Refuse,
             protocols: String::new(),
             ciphers: String::new(),
             tls13_ciphers: String::new(),
@@ -144,7 +147,7 @@ impl Connector {
                 })
             }
         };
-        let own = own_key(options, &provider, &mut certificates)?;
+        let own = own_key(options, &provider, &mut certificates, &mut warnings)?;
         let builder = ClientConfig::builder_with_details(provider, time)
             .with_protocol_versions(&protocols.versions())
             .map_err(Error::Settings)?
@@ -218,6 +221,7 @@ fn own_key(
     options: &ConnectorOptions,
     provider: &CryptoProvider,
     certificates: &mut Vec<CertificateFacts>,
+    warnings: &mut Vec<Warning>,
 ) -> Result<Option<SingleCertAndKey>, Error> {
     let key = source(KEY_FILE, options.key_file.as_deref());
     let cert = source(CERT_FILE, options.cert_file.as_deref());
@@ -239,7 +243,7 @@ fn own_key(
             });
         }
     };
-    let certified = material::certified_key(key, cert, provider)?;
+    let certified = material::certified_key(key, cert, provider, (options.open_keys, warnings))?;
     certificates.extend(own_facts(cert, &certified.cert)?);
     Ok(Some(SingleCertAndKey::from(certified)))
 }

@@ -17,7 +17,7 @@ use crate::chain::Chain;
 use crate::curves::Curves;
 use crate::end_point::end_point;
 use crate::error::{Error, FileProblem};
-use crate::material::{self, Source};
+use crate::material::{self, OpenKeys, Source};
 use crate::provider::{Choice, OptionNames, provider};
 use crate::trust::{Trust, source};
 use crate::verifier::VerifyClient;
@@ -60,6 +60,8 @@ pub struct ListenerOptions {
     pub crl_file: Option<PathBuf>,
     /// Policy on client certificates.
     pub client_certificate: ClientCertificate,
+    /// Treatment of a key that others may read.
+    pub open_keys: OpenKeys,
     /// `client_tls_protocols`: see [`Protocols::parse`](crate::protocols::Protocols::parse).
     pub protocols: String,
     /// `client_tls_ciphers`: see [`Suites::parse_tls12`](crate::ciphers::Suites::parse_tls12).
@@ -148,7 +150,12 @@ impl Listener {
                 reason,
             })?,
         );
-        let key = material::certified_key(key_source, cert_source, &provider)?;
+        let key = material::certified_key(
+            key_source,
+            cert_source,
+            &provider,
+            (options.open_keys, &mut warnings),
+        )?;
         let mut certificates = own_facts(cert_source, &key.cert)?;
         let mut revocation_lists = Vec::new();
         let verifier = match client_trust(options, &provider)? {

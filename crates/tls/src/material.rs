@@ -17,6 +17,7 @@ use zeroize::Zeroizing;
 
 use crate::certificate;
 use crate::error::{Error, FileProblem};
+use crate::warning::Warning;
 
 /// Maximum bytes read of a file: 16 MiB, a hundred times the bundle of all public CAs.
 pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -26,6 +27,16 @@ pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 pub(crate) struct Source<'a> {
     pub(crate) option: &'static str,
     pub(crate) file: &'a Path,
+}
+
+/// Treatment of a private key that others may read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OpenKeys {
+    /// Refuse the key, as PostgreSQL does.
+    #[default]
+    Refuse,
+    /// Use the key and warn. Everybody on this machine may pretend to be its owner.
+    DangerAccept,
 }
 
 impl Source<'_> {
@@ -43,9 +54,13 @@ pub(crate) fn certified_key(
     key: Source<'_>,
     chain: Source<'_>,
     provider: &CryptoProvider,
+    (open_keys, warnings): (OpenKeys, &mut Vec<Warning>),
 ) -> Result<Arc<CertifiedKey>, Error> {
     let certificates = certificates(chain)?;
-    let private = private_key(key)?;
+    if open_keys == OpenKeys::DangerAccept {
+        warnings.extend(open_key(key)?);
+    }
+    let private = private_key(key, open_keys)?;
     let private = provider
         .key_provider
         .load_private_key(private)
@@ -102,8 +117,12 @@ pub(crate) fn revocation_lists(
 /// Returns the first private key of a file: PKCS #8, PKCS #1 (RSA) or SEC 1 (EC), not encrypted.
 ///
 /// The file may also hold certificates, and the curve parameters that `openssl ecparam` writes before the key.
-fn private_key(source: Source<'_>) -> Result<PrivateKeyDer<'static>, Error> {
-    let bytes = read(source, Content::Secret)?;
+fn private_key(source: Source<'_>, open_keys: OpenKeys) -> Result<PrivateKeyDer<'static>, Error> {
+    let content = match open_keys {
+        OpenKeys::Refuse => Content::Secret,
+        OpenKeys::DangerAccept => Content::Public,
+    };
+    let bytes = read(source, content)?;
     // rustls knows neither form: it would skip the first and report the second as broken base64.
     if contains(&bytes, b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
         || contains(&bytes, b"Proc-Type: 4,ENCRYPTED")
@@ -154,6 +173,18 @@ fn read(source: Source<'_>, content: Content) -> Result<Zeroizing<Vec<u8>>, Erro
         .read_to_end(&mut bytes)
         .map_err(problem)?;
     Ok(bytes)
+}
+
+/// Returns a warning if others may read the key.
+fn open_key(source: Source<'_>) -> Result<Option<Warning>, Error> {
+    let metadata = std::fs::metadata(source.file);
+    let metadata = metadata.map_err(|error| source.error(from_io(&error)))?;
+    let problem = check_key_mode(metadata.mode(), metadata.uid()).err();
+    Ok(problem.map(|problem| Warning::OpenKey {
+        option: source.option,
+        file: source.file.to_path_buf(),
+        problem,
+    }))
 }
 
 /// Checks the file mode by PostgreSQL's rule for private keys (manual, section "Secure TCP/IP Connections with SSL"):

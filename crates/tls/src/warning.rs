@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::error::FileProblem;
+
 /// A message to log when settings are loaded; never a reason to refuse them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -29,6 +31,16 @@ pub enum Warning {
         option: &'static str,
         /// Names as written.
         names: Vec<String>,
+    },
+    /// A private key may be read by others and is used all the same.
+    #[error("{option}: \"{}\": {problem}; it is used because strict_files is off", file.display())]
+    OpenKey {
+        /// The option that names the file, such as `client_tls_key_file`.
+        option: &'static str,
+        /// The file.
+        file: PathBuf,
+        /// The problem.
+        problem: FileProblem,
     },
     /// Certificates of public CAs are trusted, and the host name is not checked.
     #[error(

@@ -101,7 +101,7 @@ fn own(context: &Context<'_>) -> Row {
         None,
         int(0),
         int(0),
-        int(0),
+        int(global.max_db_client_connections),
         int(i32::try_from(context.console_clients()).unwrap_or(i32::MAX)),
         int(0),
         int(0),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{CONSOLE, Context, Row, Show, int, int4, is_console, some, text};
+use super::{CONSOLE, Context, Row, Show, int, int4, some, text};
 
 /// `SHOW USERS`.
 pub(crate) static USERS: Show = Show {
@@ -65,9 +65,7 @@ fn row(context: &Context<'_>, name: &str) -> Row {
         int(user
             .and_then(|user| user.max_user_client_connections)
             .unwrap_or(global.max_user_client_connections)),
-        int(clients
-            .filter(|client| client.user == name && !is_console(&client.database))
-            .count()),
+        int(clients.filter(|client| client.user == name).count()),
     ]
 }
 

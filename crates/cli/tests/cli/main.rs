@@ -279,6 +279,13 @@ fn a_mistake_in_the_auth_file_has_its_line() {
     assert!(!err.contains("hush-hush"), "{err}");
     fs::remove_file(&users).unwrap();
     let (code, _, err) = with_file("check", &file);
+    assert_eq!(code, 0);
+    assert!(err.contains("cannot read auth_file"), "{err}");
+    let file = dir.config(&format!(
+        "auth_file = {}\nstrict_files = 1\n",
+        users.display()
+    ));
+    let (code, _, err) = with_file("check", &file);
     assert_eq!(code, 1);
     assert!(err.contains("cannot read auth_file"), "{err}");
 }

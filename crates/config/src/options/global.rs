@@ -121,6 +121,9 @@ section! {
         auth_type: AuthType = word(AuthType::NAMES, "md5").native("scram-sha-256");
         /// File of user names and secrets.
         auth_file: String = text("");
+        /// Refuse the configuration if `auth_file` cannot be read, or if others may read a private key. Without it both are
+        /// warnings, as in PgBouncer.
+        strict_files: bool = flag("0").native("1");
         /// HBA file for `auth_type` hba.
         auth_hba_file: String = text("");
         /// Ident map file for the HBA file's `map=`.

@@ -84,6 +84,8 @@ conformance/tests/session_state/kinds/tenants.rs
     a_function_made_elsewhere_is_found_by_looking: catalogue_refresh
 conformance/tests/operation/reload.rs
     a_reload_reads_auth_file_again: auth_file
+conformance/tests/drop_in/files.rs
+    a_key_that_others_may_read_is_a_warning_unless_files_are_strict: strict_files
 conformance/tests/matrix.rs
     sec_41_every_combination_of_login_is_judged_as_by_the_oracle (auth_hba_file): auth_hba_file auth_ident_file
 conformance/tests/tls_hazards/auth_query.rs

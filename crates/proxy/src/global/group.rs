@@ -20,6 +20,8 @@ use weir_config::{PoolSettings, Settings, SizingMode};
 use weir_pool::{Policy, Shared};
 use weir_session::settings::{Reported, Settings as Asked};
 use weir_session::statement::Proven;
+use weir_wire::backend::ErrorFields;
+use weir_wire::sqlstate::SqlState;
 
 use super::{DatabaseState, Purpose, lock};
 use crate::hosts::HostId;
@@ -208,6 +210,15 @@ pub(crate) struct LastError {
     pub(crate) text: String,
     /// Body of the server's own ErrorResponse, if it sent one.
     pub(crate) body: Option<Box<[u8]>>,
+}
+
+impl LastError {
+    /// True if the server has no database of the name that it was asked for.
+    pub(crate) fn is_about_the_database(&self) -> bool {
+        let fields = self.body.as_deref().map(ErrorFields::parse);
+        let code = fields.and_then(|fields| fields.ok()?.sqlstate());
+        code == Some(SqlState::INVALID_CATALOG_NAME)
+    }
 }
 
 /// True if the pool finds its size by itself.

@@ -9,6 +9,7 @@ use weir_auth::account_cache::AccountCache;
 use weir_auth::kdf::ScramKeys;
 use weir_auth::secret::ServerSecret;
 use weir_auth::throttle::{Rules, Throttle};
+use weir_config::CONSOLE_RESERVE;
 use weir_pool::Quota;
 use weir_stats::{Halts, Snapshot};
 
@@ -82,6 +83,10 @@ impl Helpers {
 pub(crate) struct Limits {
     /// `max_client_conn`.
     pub(crate) clients: Arc<Quota>,
+    /// Clients of the console that found `max_client_conn` reached.
+    pub(crate) consoles: Arc<Quota>,
+    /// Open consoles, without a limit.
+    pub(crate) open_consoles: Arc<Quota>,
     /// Connections that have not logged in yet count here, too.
     pub(crate) greeters: Arc<Quota>,
     pub(super) database_servers: Quotas,
@@ -96,7 +101,11 @@ impl Limits {
     pub(super) fn new(clients_max: usize) -> Self {
         Self {
             clients: Arc::new(Quota::new(clients_max)),
-            greeters: Arc::new(Quota::new(clients_max.saturating_add(GREETERS_MAX))),
+            open_consoles: Arc::new(Quota::new(0)),
+            consoles: Arc::new(Quota::new(CONSOLE_RESERVE)),
+            greeters: Arc::new(Quota::new(
+                clients_max.saturating_add(GREETERS_MAX + CONSOLE_RESERVE),
+            )),
             database_servers: Quotas::default(),
             database_clients: Quotas::default(),
             user_servers: Quotas::default(),

@@ -17,7 +17,7 @@ use weir_auth::secret::Secret;
 use weir_auth::stored::StoredSecret;
 use weir_config::{AuthLookup, AuthType};
 use weir_directory::PAM_SERVICE;
-use weir_session::fault::{Credential, Fault};
+use weir_session::fault::{Applicant, Credential, Fault};
 use weir_tls::names::Identity as CertificateNames;
 
 use super::ids::ClientId;
@@ -181,7 +181,7 @@ fn by_rule<'a>(
     identity: &Identity,
 ) -> Result<Terms<'a>, Step> {
     let Some(hba) = &settled.access.hba else {
-        return Err(Step::Refuse(Fault::NoAuthenticationMethod));
+        return Err(no_rule(login, identity));
     };
     let address = identity.remote.address.parse::<IpAddr>();
     let origin = match address {
@@ -208,17 +208,31 @@ fn by_rule<'a>(
             way,
             rule: Some(rule),
         }),
-        Decision::NoRule => Err(Step::Refuse(Fault::NoAuthenticationMethod)),
+        Decision::NoRule => Err(no_rule(login, identity)),
         Decision::Needs(Fact::HostName) => Err(match address {
             Ok(address) => Step::LookUpHost(address),
-            Err(_) => Step::Refuse(Fault::NoAuthenticationMethod),
+            Err(_) => no_rule(login, identity),
         }),
         Decision::Needs(Fact::Roles) => Err(match lookup(settled, login) {
             Some(lookup) => Step::Inquire(lookup, Question::Roles),
             // No server can be asked about the users of this database.
-            None => Step::Refuse(Fault::NoAuthenticationMethod),
+            None => no_rule(login, identity),
         }),
     }
+}
+
+/// Refuses a client for whom no rule is.
+fn no_rule(login: &Authenticating, identity: &Identity) -> Step {
+    Step::Refuse(Fault::NoAuthenticationMethod(applicant(login, identity)))
+}
+
+fn applicant(login: &Authenticating, identity: &Identity) -> Box<Applicant> {
+    Box::new(Applicant {
+        host: address_text(identity),
+        user: login.hello.user.clone(),
+        database: login.hello.database.clone(),
+        is_encrypted: identity.tls.is_some(),
+    })
 }
 
 /// Returns the client's address as text; none for a unix socket.
@@ -230,7 +244,10 @@ fn address_text(identity: &Identity) -> Option<String> {
 fn way_of(rule: &Rule, login: &Authenticating, identity: &Identity) -> Result<Way, Step> {
     Ok(match rule.method() {
         Method::Trust => Way::Exchange(Exchanged::Trust),
-        Method::Reject => return Err(Step::Refuse(Fault::LoginRejected)),
+        Method::Reject => {
+            let fault = Fault::LoginRejected(applicant(login, identity));
+            return Err(Step::Refuse(fault));
+        }
         Method::Md5 => Way::Exchange(Exchanged::Md5),
         Method::Password => Way::Exchange(Exchanged::Plain),
         Method::ScramSha256 => Way::Exchange(Exchanged::Scram),
@@ -263,7 +280,7 @@ fn check_certificate(
     identity: &Identity,
     rule: &Rule,
 ) -> Result<(), Step> {
-    let refuse = || Step::Refuse(Fault::AuthenticationFailed(Credential::Certificate));
+    let refuse = || Step::Refuse(login.failed(Credential::Certificate));
     let is_verified = identity
         .tls
         .as_ref()
@@ -291,7 +308,7 @@ fn certificate(
         .and_then(|tls| tls.certificate.as_ref());
     let names = shown.and_then(|der| CertificateNames::from_certificate(der).ok());
     let Some(names) = names else {
-        return Err(Step::Refuse(Fault::AuthenticationFailed(credential)));
+        return Err(Step::Refuse(login.failed(credential)));
     };
     let by_dn = rule.is_some_and(|rule| rule.client_name() == ClientName::DistinguishedName);
     let found = match (by_dn, names.common_name) {
@@ -310,7 +327,7 @@ fn peer(
     rule: Option<&Rule>,
 ) -> Result<(), Step> {
     let credential = Credential::Peer;
-    let refuse = || Step::Refuse(Fault::AuthenticationFailed(credential));
+    let refuse = || Step::Refuse(login.failed(credential));
     let name = match (&login.learnt.os_user, identity.remote_uid) {
         (_, None) => return Err(refuse()),
         (Answer::NotAsked, Some(uid)) => return Err(Step::LookUpUser(uid)),
@@ -345,7 +362,7 @@ fn leads_to(
     }
     match lookup(settled, login).filter(|_| needs_roles) {
         Some(lookup) => Err(Step::Inquire(lookup, Question::Roles)),
-        None => Err(Step::Refuse(Fault::AuthenticationFailed(credential))),
+        None => Err(Step::Refuse(login.failed(credential))),
     }
 }
 
@@ -353,7 +370,7 @@ fn leads_to(
 fn known_only(settled: &Settled, login: &Authenticating, credential: Credential) -> Step {
     match account(settled, login) {
         Ok(Account::Known(_)) => Step::In,
-        Ok(Account::Unknown) => Step::Refuse(Fault::AuthenticationFailed(credential)),
+        Ok(Account::Unknown) => Step::Refuse(login.failed(credential)),
         Err(step) => step,
     }
 }
@@ -365,7 +382,7 @@ fn any(settled: &Settled, login: &Authenticating, identity: &Identity) -> Step {
         return if identity.is_loopback {
             Step::In
         } else {
-            Step::Refuse(Fault::AuthenticationFailed(Credential::Password))
+            Step::Refuse(login.failed(Credential::Password))
         };
     }
     let forced = match &login.plan {
@@ -462,6 +479,11 @@ impl<D: Driver> Worker<D> {
 
     /// Takes the secret of the user from the cache, or asks auth_query.
     fn fetch_account(&mut self, id: ClientId, lookup: &AuthLookup) {
+        // A known answer is no better than the database that it came from.
+        if self.global.is_disabled(&lookup.dbname) {
+            let name = lookup.dbname.clone();
+            return self.fail_client(id, &Fault::AuthDatabaseDisabled(name));
+        }
         let Some(client) = self.tables.clients.must_get(id) else {
             return;
         };

@@ -29,6 +29,7 @@ impl<D: Driver> Worker<D> {
         self.driver.set_spin(settled.settings.global.spin);
         self.settle_digests(&settled.settings.global);
         self.settle_rules();
+        self.fill_forced();
         let ids: Vec<_> = self.tables.groups.iter().map(|(id, _)| id).collect();
         for id in ids {
             let Some(group) = self.tables.groups.must_get_mut(id) else {

@@ -289,7 +289,9 @@ impl<D: Driver> Worker<D> {
             }
         }
         let mut message = Vec::new();
-        fault.encode(&mut message);
+        if !fault.is_silent() {
+            fault.encode(&mut message);
+        }
         if !client.is_mirror {
             self.count_error(Blame::Pooler, Some(fault.code()));
         }

@@ -39,7 +39,23 @@ pub(super) struct Gathering {
 }
 
 impl<D: Driver> Worker<D> {
-    pub(super) fn open_console(&mut self, id: ClientId, role: Role) {
+    /// Enters a client of the console into the limits of its user and of the console, then opens the console.
+    pub(super) fn join_console(&mut self, id: ClientId, role: Role) {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
+            return;
+        };
+        let (database, user) = self.global.console_quotas(&client.identity.user);
+        let guards = &mut client.identity.guards;
+        (guards.database, guards.user) = (database.try_enter(), user.try_enter());
+        let full = match (&guards.database, &guards.user) {
+            (None, _) => "max_db_client_connections",
+            (_, None) => "max_user_client_connections",
+            _ => return self.open_console(id, role),
+        };
+        self.fail_client(id, &Fault::TooManyClients(full));
+    }
+
+    fn open_console(&mut self, id: ClientId, role: Role) {
         let mut message = Vec::new();
         // Greetings are short.
         let _ = encode::authentication_ok(&mut message);
@@ -55,6 +71,7 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
+        client.identity.guards.console = self.global.limits.open_consoles.try_enter();
         client.phase = Phase::Console(conversation);
         self.driver.keep_awake(client.key);
         self.driver.send(client.key, &message);

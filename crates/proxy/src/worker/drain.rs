@@ -111,6 +111,9 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.tables.clients.get(id) else {
             return;
         };
+        if matches!(client.phase, Phase::Console(_)) {
+            return;
+        }
         // A client that logs in has no pool yet.
         let is_removed = self
             .tables
@@ -179,7 +182,7 @@ impl<D: Driver> Worker<D> {
         if !self.ending.has_begun() || self.ending.is_over() {
             return;
         }
-        // Administrators on the console are not waited for.
+        // Administrators on the console are not waited for, and keep it until clients of all workers have left.
         let mut clients = self.tables.clients.iter();
         if clients.any(|(_, client)| !matches!(client.phase, Phase::Console(_))) {
             return;
@@ -198,12 +201,14 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// True if this worker has to stay until clients on other workers have ended: worker 0 accepts administrators.
+    /// True if this worker has to stay until clients on other workers have ended: worker 0 accepts administrators, and
+    /// any worker may have some. Called when this worker has no other clients.
     fn is_last_to_go(&self) -> bool {
-        let others = self.global.workers.loads.iter().enumerate();
-        let mut others = others.filter(|(worker, _)| *worker != self.number);
-        let have_clients = others.any(|(_, load)| load.load(Ordering::Relaxed) > 0);
-        self.number == 0 && self.ending.successor().is_none() && have_clients
+        let loads = self.global.workers.loads.iter();
+        let everybody: usize = loads.map(|load| load.load(Ordering::Relaxed)).sum();
+        let have_clients = everybody > self.global.limits.open_consoles.used();
+        let is_needed = self.number == 0 || !self.tables.clients.is_empty();
+        is_needed && self.ending.successor().is_none() && have_clients
     }
 }
 

@@ -5,6 +5,7 @@
 
 use slotmap::Key as _;
 use weir_config::{AUTH_QUERY, AuthLookup};
+use weir_session::fault::Fault;
 use weir_session::relay::{self, Link};
 use weir_session::splice::Splice;
 use weir_wire::backend::{self, DataRow, ErrorFields};
@@ -274,6 +275,19 @@ impl<D: Driver> Worker<D> {
         client.session = weir_session::client::Client::default();
         tracing::warn!("{client} authentication query failed: {why}");
         self.answered(id, inquiry.question, None);
+    }
+
+    /// Ends a question of a client whose database, which only `*` provides for, PostgreSQL does not have. There is nobody
+    /// to ask about the user, so the client learns this before its login, as from PostgreSQL.
+    pub(super) fn inquiry_without_database(&mut self, id: ClientId, why: &str) {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
+            return;
+        };
+        (client.group, client.lane) = (GroupId::null(), LaneId::null());
+        client.session = weir_session::client::Client::default();
+        tracing::warn!("{client} authentication query failed: {why}");
+        let database = client.identity.database.to_string();
+        self.fail_client(id, &Fault::NoDatabase(database));
     }
 
     /// Ends a question whose server is gone.

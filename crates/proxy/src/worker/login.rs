@@ -112,7 +112,13 @@ impl<D: Driver> Worker<D> {
     /// Handles a client's start-up packet.
     fn hello(&mut self, id: ClientId, hello: Hello) {
         let settled = self.global.settled();
-        let guard = self.global.limits.clients.try_enter();
+        let limits = &self.global.limits;
+        let guard = limits.clients.try_enter().or_else(|| {
+            // An operator gets in, to see who fills the pooler.
+            let client = self.tables.clients.must_get(id)?;
+            let plan = plan(&settled, &hello, client.identity.remote_uid);
+            matches!(plan, Some(Plan::Console(_))).then(|| limits.consoles.try_enter())?
+        });
         let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
@@ -122,7 +128,6 @@ impl<D: Driver> Worker<D> {
         client.phase = Phase::Authenticating(Box::new(Authenticating {
             hello,
             exchange: None,
-            is_sasl: false,
             plan: None,
             spoke_at: self.now,
             penalty: None,
@@ -147,6 +152,13 @@ impl<D: Driver> Worker<D> {
         }
         if login.hello.replication {
             return self.fail_client(id, &Fault::ReplicationUnsupported);
+        }
+        if ignores(&settled, "options") {
+            login.hello.options = Ok(Vec::new());
+        }
+        if let Err(fault) = &login.hello.options {
+            let fault = fault.clone();
+            return self.fail_client(id, &fault);
         }
         login.plan = plan(&settled, &login.hello, client.identity.remote_uid);
         if settled.settings.global.log_connections {
@@ -278,6 +290,12 @@ fn plan(settled: &Settled, hello: &Hello, remote_uid: Option<u32>) -> Option<Pla
     Some(Plan::Console(role))
 }
 
+/// True if `ignore_startup_parameters` names this parameter.
+fn ignores(settled: &Settled, name: &str) -> bool {
+    let mut ignored = settled.settings.global.ignore_startup_parameters.iter();
+    ignored.any(|other| other.eq_ignore_ascii_case(name))
+}
+
 /// True if the other end of a unix socket runs as the same user as this process.
 fn is_us(uid: Option<u32>) -> bool {
     uid == Some(rustix::process::getuid().as_raw())
@@ -286,13 +304,10 @@ fn is_us(uid: Option<u32>) -> bool {
 /// Returns the parameters that follow this client from server to server.
 pub(super) fn asked(settled: &Settled, hello: &Hello, remote: &weir_stats::Endpoint) -> Asked {
     let global = &settled.settings.global;
-    let ignored = |name: &str| {
-        global
-            .ignore_startup_parameters
-            .iter()
-            .any(|other| other.eq_ignore_ascii_case(name))
-    };
-    let pairs = hello.parameters.iter().filter(|(name, _)| !ignored(name));
+    let options = hello.options.iter().flatten();
+    let pairs = options
+        .chain(&hello.parameters)
+        .filter(|(name, _)| !ignores(settled, name));
     let mut asked = Asked::from_pairs(pairs.map(|(name, value)| (name.as_str(), value.as_str())));
     if global.application_name_add_host {
         let name = asked.get("application_name").unwrap_or("app").to_owned();

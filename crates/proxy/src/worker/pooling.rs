@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use weir_config::{PoolMode, PoolSettings, Settings, StateCheck};
+use weir_config::{FALLBACK, PoolMode, PoolSettings, Settings, StateCheck};
 use weir_pool::{Action, HoldNews, Moment, Scope, Shard, Transfer, WaitError};
 use weir_session::counted::DigestGroup;
 use weir_session::fault::Fault;
@@ -20,15 +20,22 @@ use super::ruling::{may_rewrite, query_rules};
 use super::slots::{Departure, Group, Lane, Lanes, Server, Stage};
 use super::state;
 use super::tables::Tables;
+use super::timers::Timer;
 use super::{Missing, Worker};
 use crate::driver::{Driver, Owner};
-use crate::global::{GlobalGroup, GlobalPool, GroupKey, Purpose, finds_size, lock};
+use crate::global::{GlobalGroup, GlobalPool, GroupKey, LastError, Purpose, finds_size, lock};
 use crate::mailbox::Message;
 use crate::moved::MovedServer;
 use crate::socket::Stream;
 
 /// Maximum time for which a server waits for the driver to give its connection back.
 const DETACH_MAX: Duration = Duration::from_secs(5);
+
+/// Bounds of the time between two rounds of [`Worker::keep_house`], which comes this many times within the shortest
+/// timeout of unused pools.
+const HOUSE_MIN: Duration = Duration::from_millis(250);
+const HOUSE_MAX: Duration = Duration::from_secs(60);
+const HOUSE_PARTS: u32 = 8;
 
 impl<D: Driver> Worker<D> {
     /// Returns this worker's lane of a pool; creates it, and the group, for the first client.
@@ -158,9 +165,9 @@ impl<D: Driver> Worker<D> {
         // A tick that comes too early only checks and arms again. A timer is replaced only by an earlier one.
         if lane.tick.is_none_or(|armed| next < armed) {
             if let Some(armed) = lane.tick.replace(next) {
-                self.timers.disarm(armed, super::timers::Timer::Lane(id));
+                self.timers.disarm(armed, Timer::Lane(id));
             }
-            self.timers.arm(next, super::timers::Timer::Lane(id));
+            self.timers.arm(next, Timer::Lane(id));
         }
     }
 
@@ -458,7 +465,12 @@ impl<D: Driver> Worker<D> {
         };
         let last = lock(&lane.global.last_error).clone();
         if matches!(client.phase, super::slots::Phase::Authenticating(_)) {
+            let lacks_database = lane.global.group.settings().is_auto
+                && last.as_ref().is_some_and(LastError::is_about_the_database);
             let why = last.map_or_else(|| "no server connection".to_owned(), |last| last.text);
+            if lacks_database {
+                return self.inquiry_without_database(id, &why);
+            }
             return self.inquiry_failed(id, &why);
         }
         let text = last
@@ -522,6 +534,49 @@ impl<D: Driver> Worker<D> {
 
     // --- keeping house ---
 
+    pub(super) fn arm_house(&mut self, after: Duration) {
+        self.timers.arm(self.now.plus(after), Timer::House);
+    }
+
+    /// Removes unused groups, and opens what `min_pool_size` asks for.
+    pub(super) fn keep_house(&mut self) {
+        self.drop_unused_groups();
+        self.fill_forced();
+        let settled = self.global.settled();
+        let global = &settled.settings.global;
+        let timeouts = [global.pool_idle_timeout, global.autodb_idle_timeout];
+        let shortest = timeouts.into_iter().flatten().min();
+        let often = shortest.map_or(HOUSE_MAX, |timeout| timeout / HOUSE_PARTS);
+        self.arm_house(often.clamp(HOUSE_MIN, HOUSE_MAX));
+    }
+
+    /// Creates the pools that keep servers open although no client has come: those with `min_pool_size` and a user that
+    /// the database forces. The first worker does it for all.
+    pub(super) fn fill_forced(&mut self) {
+        if self.number != 0 || self.ending.has_begun() {
+            return;
+        }
+        let settled = self.global.settled();
+        for name in settled.settings.databases.keys() {
+            // No user has an empty name: the settings of the forced user apply.
+            let forced = settled.settings.pool(name, "").filter(|pool| {
+                // Hosts of a database that has several get their servers as transactions are routed to them.
+                pool.is_user_forced && pool.min_pool_size > 0 && pool.cluster.is_none()
+            });
+            let Some(forced) = forced.filter(|_| name != FALLBACK) else {
+                continue;
+            };
+            // `max_pools` may be reached. The next round tries again.
+            if let Ok(pool) = self.global.pool(forced) {
+                let (_, lane_id) = self.lane_of(&pool);
+                if let Some(lane) = self.tables.lanes.must_get_mut(lane_id) {
+                    lane.shard.tick(self.now);
+                }
+                self.pump(lane_id);
+            }
+        }
+    }
+
     /// Removes groups that have long been unused (`pool_idle_timeout`, for databases by `*` also `autodb_idle_timeout`).
     /// Their counters stay with the global group.
     pub(super) fn drop_unused_groups(&mut self) {
@@ -569,8 +624,7 @@ impl<D: Driver> Worker<D> {
             for lane_id in group.lanes.ids() {
                 let lane = self.tables.lanes.must_remove(lane_id);
                 if let Some(tick) = lane.and_then(|lane| lane.tick) {
-                    self.timers
-                        .disarm(tick, super::timers::Timer::Lane(lane_id));
+                    self.timers.disarm(tick, Timer::Lane(lane_id));
                 }
             }
             let global = Arc::clone(&group.global);

@@ -63,14 +63,14 @@ impl<D: Driver> Worker<D> {
                     Method::Trust => Credential::Trust,
                     _ => Credential::Password,
                 };
-                self.refuse_login(id, Fault::AuthenticationFailed(credential));
+                let fault = login.failed(credential);
+                self.refuse_login(id, fault);
             }
             Opening::Ask {
                 challenge,
                 exchange,
             } => {
                 login.exchange = Some(exchange);
-                login.is_sasl = matches!(challenge, Challenge::Sasl { .. });
                 self.driver.send(client.key, &encoded(&challenge));
                 self.take_input(id);
             }
@@ -219,7 +219,7 @@ impl<D: Driver> Worker<D> {
         match progress {
             Err(error) => self.fail_client(id, &Fault::LoginProtocol(error)),
             Ok(Progress::Rejected) => {
-                let fault = Fault::AuthenticationFailed(login.credential());
+                let fault = login.failed(login.credential());
                 self.refuse_login(id, fault);
             }
             Ok(Progress::Continue(text)) => {
@@ -268,7 +268,7 @@ impl<D: Driver> Worker<D> {
 
     /// Refuses a login after a delay, which is longer for sources that fail often and for no others (hazard SEC-67).
     pub(super) fn refuse_login(&mut self, id: ClientId, fault: Fault) {
-        if !matches!(fault, Fault::AuthenticationFailed(_)) {
+        if !matches!(fault, Fault::AuthenticationFailed(..)) {
             return self.fail_client(id, &fault);
         }
         let delay = self.count_failure(id);
@@ -330,7 +330,7 @@ impl<D: Driver> Worker<D> {
                 let database = login.hello.database.clone();
                 self.fail_client(id, &Fault::NoDatabase(database));
             }
-            Some(Plan::Console(role)) => self.open_console(id, role),
+            Some(Plan::Console(role)) => self.join_console(id, role),
             // The client came by a socket that is open for administrators only.
             Some(Plan::Pool(_)) if is_late => {
                 self.fail_client(id, &Fault::ShuttingDown);
@@ -358,13 +358,17 @@ fn is_late(draining_since: Option<Moment>, connected_at: Moment) -> bool {
 }
 
 impl Authenticating {
+    /// Returns the error of a failed proof.
+    pub(super) fn failed(&self, credential: Credential) -> Fault {
+        Fault::AuthenticationFailed(credential, self.hello.user.clone())
+    }
+
     /// Returns the name of the credential for a failure.
     fn credential(&self) -> Credential {
         use super::access::Directory;
         match self.directory {
             Some(Directory::Ldap(_)) => Credential::Ldap,
             Some(Directory::Pam { .. }) => Credential::Pam,
-            None if self.is_sasl => Credential::Sasl,
             None => Credential::Password,
         }
     }

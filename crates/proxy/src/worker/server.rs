@@ -22,6 +22,7 @@ use super::ids::{ClientId, GroupId, ServerId, Waiter};
 use super::slots::{Phase, Server, Stage, Test};
 use super::tables::Tables;
 use super::{Missing, Worker};
+use crate::console::DATABASES;
 use crate::driver::{Driver, Key, Why};
 use crate::global::{LastError, host_name, lock, random, secret_of};
 use crate::mailbox::{Asker, Message};
@@ -108,11 +109,16 @@ impl<D: Driver> Worker<D> {
             .startup
             .iter()
             .map(|(name, value)| ((*name).to_owned(), value.clone()));
+        // Consoles of older PgBouncers close a connection that asks for 3.2 and do not negotiate.
+        let version = match DATABASES.contains(&&*settings.dbname) {
+            true => Version::V3_0,
+            false => Version::V3_2,
+        };
         Some(LoginPlan {
             user: settings.user.clone(),
             database: settings.dbname.clone(),
             parameters: parameters.collect(),
-            version: Version::V3_2,
+            version,
             credentials: Credentials {
                 secret: secret_of(&group.global, settings, &settled.users),
                 pass_through,

@@ -75,7 +75,6 @@ pub(super) struct Authenticating {
     pub(super) hello: Hello,
     pub(super) exchange: Option<Box<weir_auth::login::Exchange>>,
     /// True if the exchange is SCRAM; its failures have a name of their own.
-    pub(super) is_sasl: bool,
     /// Destination after the login. None if there is no such database, which the client learns only after the login.
     pub(super) plan: Option<Plan>,
     /// Time of the client's last message. The delay of a refusal counts from here, however long the check took.
@@ -117,6 +116,8 @@ pub(super) struct Guards {
     pub(super) client: Option<Entered>,
     pub(super) database: Option<Entered>,
     pub(super) user: Option<Entered>,
+    /// Place among the open consoles.
+    pub(super) console: Option<Entered>,
 }
 
 /// Protection of a client's TLS connection.

@@ -22,6 +22,7 @@ pub(super) enum Timer {
     Drained,
     Flush,
     Hold(ClientId),
+    House,
     Moving,
     Orders,
     Outbox,
@@ -76,6 +77,7 @@ impl<D: Driver> Worker<D> {
                 Timer::Lane(id) => self.lane_timer(id),
                 Timer::Server(id) => self.server_timer(id),
                 Timer::Sizing => self.sizing_timer(),
+                Timer::House => self.keep_house(),
                 Timer::Stats => self.stats_timer(),
                 Timer::Throttle(id) => self.throttle_timer(id),
                 Timer::Watch(id) => self.watch_timer(id),
@@ -245,7 +247,6 @@ impl<D: Driver> Worker<D> {
         }
         self.stalls.begin_period();
         self.log_stats();
-        self.drop_unused_groups();
         self.tables.give_back();
         self.arm_stats();
     }

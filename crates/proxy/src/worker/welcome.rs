@@ -200,7 +200,7 @@ impl<D: Driver> Worker<D> {
         client.phase = Phase::Ready;
         client.request_at = self.now;
         let settings = Arc::clone(client.session.settings());
-        client.session = Session::new(settings, Arc::clone(&reported));
+        client.session = Session::new(Arc::clone(&settings), Arc::clone(&reported));
         client.session.set_number(client.id);
         self.tables.applications.name(client);
         let mut message = Vec::with_capacity(512);
@@ -208,6 +208,9 @@ impl<D: Driver> Worker<D> {
         let _ = encode::authentication_ok(&mut message);
         for (name, value) in reported.iter() {
             let _ = encode::parameter_status(&mut message, name.as_bytes(), value.as_bytes());
+        }
+        if let Some(name) = settings.get("application_name") {
+            tell_of_truncation(name, &mut message);
         }
         if self.register_for_cancel(id, &mut message).is_err() {
             return self.fail_client(id, &weir_session::fault::Fault::NoRandom);
@@ -273,6 +276,21 @@ impl<D: Driver> Worker<D> {
             }
         }
     }
+}
+
+/// Appends PostgreSQL's notice that an application_name is too long, in its words (`truncate_identifier` in scansup.c).
+fn tell_of_truncation(name: &str, message: &mut Vec<u8>) {
+    if name.len() <= APPLICATION_NAME_MAX {
+        return;
+    }
+    let end = (0..=APPLICATION_NAME_MAX)
+        .rev()
+        .find(|end| name.is_char_boundary(*end));
+    let cut = name.get(..end.unwrap_or_default()).unwrap_or_default();
+    let text = format!("identifier \"{name}\" will be truncated to \"{cut}\"");
+    let report = ErrorReport::new(Severity::Notice, SqlState::NAME_TOO_LONG, &text);
+    // The name came in a start-up packet of at most 10,000 bytes, without a NUL.
+    let _ = report.encode_notice(message);
 }
 
 /// Returns the parameters that decide the greeting, and the application_name if it only has to be put in. Every

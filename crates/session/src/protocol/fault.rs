@@ -1,9 +1,11 @@
 //! Every error that Weir itself reports to a client: SQLSTATE, text, and severity. No other module defines any.
 //!
-//! Texts are PgBouncer's where it has one, because log parsers and operators know them. Codes are PostgreSQL's
-//! (Appendix A of its manual) and tell errors apart; PgBouncer sends 08P01 for everything.
+//! Texts of refused logins are PostgreSQL's, which name the user and the database. Other texts are PgBouncer's where it
+//! has one, because log parsers and operators know them. Codes are PostgreSQL's (Appendix A of its manual) and tell
+//! errors apart; PgBouncer sends 08P01 for everything.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,36 +34,65 @@ pub enum Credential {
     Ldap,
     /// Password checked by PAM.
     Pam,
-    /// Password that Weir checks, sent in clear text or as an MD5 digest.
+    /// Password that Weir checks: sent in clear text or as an MD5 digest, or proved by SCRAM.
     Password,
     /// System user at the other end of a unix socket.
     Peer,
-    /// Password proved by SCRAM.
-    Sasl,
     /// Name only (`trust`), and the name is unknown.
     Trust,
 }
 
 impl Credential {
-    fn failure(self) -> &'static str {
+    /// Returns the method as PostgreSQL names it in its errors (`auth_failed` in auth.c).
+    fn method(self) -> &'static str {
         match self {
-            Self::Certificate => "certificate authentication failed",
-            Self::Ldap => "LDAP authentication failed",
-            Self::Pam => "PAM authentication failed",
-            Self::Password => "password authentication failed",
-            Self::Peer => "unix socket login rejected",
-            Self::Sasl => "SASL authentication failed",
-            Self::Trust => "\"trust\" authentication failed",
+            Self::Certificate => "certificate",
+            Self::Ldap => "LDAP",
+            Self::Pam => "PAM",
+            Self::Password => "password",
+            Self::Peer => "Peer",
+            Self::Trust => "\"trust\"",
         }
     }
 
     fn code(self) -> SqlState {
         match self {
-            Self::Ldap | Self::Pam | Self::Password | Self::Sasl => SqlState::INVALID_PASSWORD,
+            Self::Ldap | Self::Pam | Self::Password => SqlState::INVALID_PASSWORD,
             Self::Certificate | Self::Peer | Self::Trust => {
                 SqlState::INVALID_AUTHORIZATION_SPECIFICATION
             }
         }
+    }
+}
+
+/// Client whom the HBA rules do not let in, as it introduced itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applicant {
+    /// Address of the client; none for a unix socket.
+    pub host: Option<String>,
+    /// Role name.
+    pub user: String,
+    /// Database name.
+    pub database: String,
+    /// True if the connection uses TLS.
+    pub is_encrypted: bool,
+}
+
+impl fmt::Display for Applicant {
+    /// Writes the words of PostgreSQL's `ClientAuthentication` in auth.c.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let encryption = if self.is_encrypted {
+            "SSL encryption"
+        } else {
+            "no encryption"
+        };
+        write!(
+            f,
+            "host \"{}\", user \"{}\", database \"{}\", {encryption}",
+            self.host.as_deref().unwrap_or("[local]"),
+            self.user,
+            self.database
+        )
     }
 }
 
@@ -71,8 +102,10 @@ impl Credential {
 pub enum Fault {
     /// The administrator ended the session.
     AdminShutdown,
-    /// The credentials do not match, or the user does not exist: the client cannot tell which.
-    AuthenticationFailed(Credential),
+    /// The auth database of `auth_query` is disabled (`DISABLE` on the console); its name.
+    AuthDatabaseDisabled(String),
+    /// The credentials do not match, or the user does not exist: the client cannot tell which. The user's name.
+    AuthenticationFailed(Credential, String),
     /// `client_idle_timeout`.
     ClientIdleTimeout,
     /// Session pooling: a reload pointed the database elsewhere while the client had a server (`server_fast_close`).
@@ -94,9 +127,9 @@ pub enum Fault {
     /// Too many notifications wait for the client, which would miss one; name of the limit.
     ListenQueueFull(&'static str),
     /// A line of the HBA file refuses this client.
-    LoginRejected,
+    LoginRejected(Box<Applicant>),
     /// No line of the HBA file is for this client.
-    NoAuthenticationMethod,
+    NoAuthenticationMethod(Box<Applicant>),
     /// The auth or server configuration does not let this user log in to the server; reason.
     Misconfigured(String),
     /// The database does not exist; its name.
@@ -187,18 +220,18 @@ impl Fault {
             | Self::ServerShuttingDown
             | Self::ShuttingDown
             | Self::SuspendTimeout => SqlState::ADMIN_SHUTDOWN,
-            Self::AuthenticationFailed(credential) => credential.code(),
+            Self::AuthenticationFailed(credential, _) => credential.code(),
             Self::Cancelled
             | Self::QueryTimeout
             | Self::QueryTimeoutWaiting
             | Self::RuleTimeout(_) => SqlState::QUERY_CANCELED,
             Self::ClientIdleTimeout => SqlState::IDLE_SESSION_TIMEOUT,
             Self::IdleTransactionTimeout => SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-            Self::LoginRejected
+            Self::LoginRejected(_)
             | Self::LoginTimeout
             | Self::LoginTimeoutServerDown
             | Self::Misconfigured(_)
-            | Self::NoAuthenticationMethod
+            | Self::NoAuthenticationMethod(_)
             | Self::NoUser
             | Self::TlsRequired
             | Self::TooManyFailures => SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
@@ -212,7 +245,9 @@ impl Fault {
             | Self::Protocol(_)
             | Self::StartupEncoding
             | Self::UnencryptedData(_) => SqlState::PROTOCOL_VIOLATION,
-            Self::DatabaseDisabled(_) => SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            Self::AuthDatabaseDisabled(_) | Self::DatabaseDisabled(_) => {
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE
+            }
             Self::NoDatabase(_) => SqlState::INVALID_CATALOG_NAME,
             Self::NoHost(_) => SqlState::CANNOT_CONNECT_NOW,
             Self::NoRandom => SqlState::SYSTEM_ERROR,
@@ -249,7 +284,13 @@ impl Fault {
     pub fn text(&self) -> Cow<'static, str> {
         match self {
             Self::AdminShutdown => "admin forced disconnect".into(),
-            Self::AuthenticationFailed(credential) => credential.failure().into(),
+            Self::AuthDatabaseDisabled(name) => {
+                format!("authentication database \"{name}\" is disabled").into()
+            }
+            Self::AuthenticationFailed(credential, user) => {
+                let method = credential.method();
+                format!("{method} authentication failed for user \"{user}\"").into()
+            }
             Self::Cancelled => "canceling statement due to user request".into(),
             Self::ClientIdleTimeout => "client_idle_timeout".into(),
             Self::DatabaseChanged => "database configuration changed".into(),
@@ -260,12 +301,16 @@ impl Fault {
                 format!("too many notifications are waiting for this client ({limit})").into()
             }
             Self::LoginProtocol(error) => error.to_string().into(),
-            Self::LoginRejected => "login rejected".into(),
+            Self::LoginRejected(applicant) => {
+                format!("pg_hba.conf rejects connection for {applicant}").into()
+            }
             Self::LoginTimeout => "client_login_timeout".into(),
             Self::LoginTimeoutServerDown => "client_login_timeout (server down)".into(),
             Self::Misconfigured(text) => text.clone().into(),
-            Self::NoAuthenticationMethod => "no authentication method is found".into(),
-            Self::NoDatabase(name) => format!("no such database: {name}").into(),
+            Self::NoAuthenticationMethod(applicant) => {
+                format!("no pg_hba.conf entry for {applicant}").into()
+            }
+            Self::NoDatabase(name) => format!("database \"{name}\" does not exist").into(),
             Self::NoHost(why) => format!("no host of the database can run this transaction: {why}").into(),
             Self::NoRandom => "the operating system provides no random bytes".into(),
             Self::NotAllowed => "not allowed".into(),
@@ -354,6 +399,15 @@ impl Fault {
             Self::Rejected(rejection) => Some(&*rejection.hint).filter(|hint| !hint.is_empty()),
             _ => None,
         }
+    }
+
+    /// True if the connection is closed without an answer, as by PostgreSQL (`ProcessStartupPacket` in postmaster.c): a
+    /// packet of an impossible length was not sent by a client of PostgreSQL.
+    pub fn is_silent(&self) -> bool {
+        matches!(
+            self,
+            Self::Startup(StartupError::BadLength { .. } | StartupError::BadCancelKeyLength { .. })
+        )
     }
 
     /// True if the error ends the session.

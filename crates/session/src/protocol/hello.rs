@@ -22,7 +22,9 @@ pub struct Hello {
     pub user: String,
     /// Database name; the user's name if the client named none.
     pub database: String,
-    /// Parameters, those in `options` first (PostgreSQL applies them in this order).
+    /// Settings in `options`, or the reason why they cannot be had. PostgreSQL applies them before `parameters`.
+    pub options: Result<Vec<(String, String)>, Fault>,
+    /// Parameters beside `options`.
     pub parameters: Vec<(String, String)>,
     /// True if the client asks for replication.
     pub replication: bool,
@@ -146,14 +148,6 @@ fn hello(message: &StartupMessage<'_>) -> Result<Hello, Fault> {
     let database = message.get("database").filter(|name| !name.is_empty());
     let database = database.map_or(Ok(user), text)?;
     let mut parameters = Vec::new();
-    for setting in
-        options::parse(message.get("options").unwrap_or_default()).map_err(Fault::Options)?
-    {
-        parameters.push((
-            text(&setting.name)?.to_owned(),
-            text(&setting.value)?.to_owned(),
-        ));
-    }
     let mut unknown = Vec::new();
     let mut replication = false;
     for (name, value) in message.params() {
@@ -178,11 +172,26 @@ fn hello(message: &StartupMessage<'_>) -> Result<Hello, Fault> {
     Ok(Hello {
         user,
         database,
+        options: settings_of(message.get("options").unwrap_or_default()),
         parameters,
         replication,
         version,
         negotiation,
     })
+}
+
+/// Returns the settings in the parameter `options`.
+fn settings_of(options: &[u8]) -> Result<Vec<(String, String)>, Fault> {
+    let settings = options::parse(options).map_err(Fault::Options)?;
+    settings
+        .iter()
+        .map(|setting| {
+            Ok((
+                text(&setting.name)?.to_owned(),
+                text(&setting.value)?.to_owned(),
+            ))
+        })
+        .collect()
 }
 
 /// Parses the `replication` parameter: PostgreSQL accepts any boolean and the word "database" (postmaster.c,
@@ -232,13 +241,12 @@ mod tests {
             (hello.user.as_str(), hello.database.as_str()),
             ("ada", "ada")
         );
-        let wanted = [("geqo", "off"), ("a_b", "1"), ("TimeZone", "UTC")];
-        let found: Vec<_> = hello
-            .parameters
-            .iter()
-            .map(|(n, v)| (n.as_str(), v.as_str()))
-            .collect();
-        assert_eq!(found, wanted);
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(
+            hello.options,
+            Ok(vec![pair("geqo", "off"), pair("a_b", "1")])
+        );
+        assert_eq!(hello.parameters, vec![pair("TimeZone", "UTC")]);
         assert!(hello.negotiation.is_empty());
     }
 

@@ -103,7 +103,7 @@ fn show_databases_lists_configured_automatic_and_its_own() {
             T name:text host:text port:int4 database:text force_user:text pool_size:int4 min_pool_size:int4 reserve_pool_size:int4 server_lifetime:int4 pool_mode:text load_balance_hosts:text max_connections:int4 current_connections:int4 max_client_connections:int4 current_client_connections:int4 paused:int4 disabled:int4
             D | auto | 10.0.0.7 | 5432 | auto | NULL | 20 | 0 | 0 | 3600 | NULL | NULL | 0 | 0 | 500 | 0 | 0 | 0
             D | forced | NULL | 5432 | app | app | 20 | 0 | 0 | 3600 | NULL | NULL | 0 | 0 | 500 | 0 | 0 | 1
-            D | pgbouncer | NULL | 6432 | pgbouncer | pgbouncer | 2 | 0 | 0 | 3600 | statement | NULL | 0 | 0 | 0 | 1 | 0 | 0
+            D | pgbouncer | NULL | 6432 | pgbouncer | pgbouncer | 2 | 0 | 0 | 3600 | statement | NULL | 0 | 0 | 500 | 1 | 0 | 0
             D | shop | 10.0.0.5,10.0.0.6 | 5433 | shop | NULL | 40 | 0 | 4 | 3600 | session | round-robin | 60 | 3 | 500 | 4 | 1 | 0
         "#]],
     );
@@ -221,7 +221,7 @@ fn show_users_lists_every_known_user() {
         "SHOW USERS",
         expect![[r#"
             T name:text pool_size:text reserve_pool_size:text pool_mode:text max_user_connections:int4 current_connections:int4 max_user_client_connections:int4 current_client_connections:int4
-            D | admin |  |  | NULL | 0 | 0 | 0 | 0
+            D | admin |  |  | NULL | 0 | 0 | 0 | 1
             D | alice |  |  | NULL | 0 | 1 | 0 | 2
             D | app |  |  | NULL | 0 | 0 | 0 | 0
             D | bob |  |  | NULL | 0 | 0 | 0 | 1

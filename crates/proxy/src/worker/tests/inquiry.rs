@@ -13,7 +13,7 @@ use crate::driver::memory::End;
 use crate::global::{Purpose, lock};
 use crate::worker::inquiry::AUTH_QUERY_WITH_END;
 
-const FAILED: &str = "E(FATAL 28P01 password authentication failed)";
+const FAILED: &str = "E(FATAL 28P01 password authentication failed for user \"ann\")";
 const NO_ANSWER: &str = "E(FATAL 28000 auth_query failed)";
 
 fn world_with(lines: &str) -> World {
@@ -129,6 +129,8 @@ fn what_the_answer_says_decides() {
         ("keeper", "key", "in"),
         ("keeper", "pencil", FAILED),
     ] {
+        // The error names the user.
+        let expected = expected.replace("\"ann\"", &format!("\"{user}\""));
         assert_eq!(outcome(&mut world, user, password), expected, "{user}");
         world.check_empty();
     }

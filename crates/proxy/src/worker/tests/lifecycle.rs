@@ -159,7 +159,10 @@ fn an_unknown_user_is_refused_without_a_server() {
     let client = world.dial("eve", &[]);
     world.settle();
     let heard = world.callers[client].heard();
-    assert_eq!(heard, "E(FATAL 28000 \"trust\" authentication failed)");
+    assert_eq!(
+        heard,
+        "E(FATAL 28000 \"trust\" authentication failed for user \"eve\")"
+    );
     assert!(world.servers.is_empty());
     world.check_empty();
 }

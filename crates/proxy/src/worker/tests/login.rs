@@ -429,7 +429,10 @@ fn sec_41_whoever_no_line_of_the_hba_file_is_for_is_refused() {
     let mut world = World::new(1, rules);
     for (user, expected) in [
         ("bob", "Z(I)"),
-        ("ann", "E(FATAL 28000 no authentication method is found)"),
+        (
+            "ann",
+            "E(FATAL 28000 no pg_hba.conf entry for host \"[local]\", user \"ann\", database \"shop\", no encryption)",
+        ),
     ] {
         let client = world.dial(user, &[]);
         world.settle();

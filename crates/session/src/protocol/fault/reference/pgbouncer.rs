@@ -4,7 +4,8 @@ use weir_auth::login::LoginError;
 use weir_wire::options::OptionsError;
 use weir_wire::startup::StartupError;
 
-use self::Instead::{Argued, Same};
+use self::Instead::{Argued, PostgreSql, Same};
+use super::samples::applicant;
 use crate::fault::{Credential, Fault};
 use crate::relay::ClientFault;
 
@@ -12,6 +13,8 @@ use crate::relay::ClientFault;
 pub(super) enum Instead {
     /// Another text or none; explanation.
     Argued(&'static str),
+    /// PostgreSQL's text, sent as this error.
+    PostgreSql(Fault),
     /// Identical text, sent as this error.
     Same(Fault),
 }
@@ -114,14 +117,14 @@ fn servers() -> Vec<Text> {
 }
 
 fn passwords() -> Vec<Text> {
-    let failed = |credential| Same(Fault::AuthenticationFailed(credential));
+    let failed = |credential| PostgreSql(Fault::AuthenticationFailed(credential, "…".to_owned()));
     let broken = |error| Same(Fault::LoginProtocol(error));
     vec![
         (
             "password authentication failed",
             failed(Credential::Password),
         ),
-        ("SASL authentication failed", failed(Credential::Sasl)),
+        ("SASL authentication failed", failed(Credential::Password)),
         ("\"trust\" authentication failed", failed(Credential::Trust)),
         (
             "certificate authentication failed",
@@ -141,10 +144,13 @@ fn passwords() -> Vec<Text> {
 fn logins() -> Vec<Text> {
     let misconfigured = Fault::Misconfigured("bouncer config error".to_owned());
     vec![
-        ("login rejected", Same(Fault::LoginRejected)),
+        (
+            "login rejected",
+            PostgreSql(Fault::LoginRejected(applicant())),
+        ),
         (
             "no authentication method is found",
-            Same(Fault::NoAuthenticationMethod),
+            PostgreSql(Fault::NoAuthenticationMethod(applicant())),
         ),
         (
             "no such user",
@@ -152,7 +158,7 @@ fn logins() -> Vec<Text> {
         ),
         (
             "no such database: …",
-            Same(Fault::NoDatabase("…".to_owned())),
+            PostgreSql(Fault::NoDatabase("…".to_owned())),
         ),
         (
             "database \"…\" is disabled",
@@ -160,7 +166,7 @@ fn logins() -> Vec<Text> {
         ),
         (
             "authentication database \"…\" is disabled",
-            Argued("`auth_query failed`; the log has the reason"),
+            Same(Fault::AuthDatabaseDisabled("…".to_owned())),
         ),
         (
             "authentication database \"…\" is not configured",

@@ -11,7 +11,7 @@ use weir_wire::options::OptionsError;
 use weir_wire::startup::StartupError;
 
 use super::{Guide, Theme};
-use crate::fault::{Credential, Fault};
+use crate::fault::{Applicant, Credential, Fault};
 use crate::own_settings::WrongSetting;
 use crate::relay::{ClientFault, full};
 
@@ -49,6 +49,17 @@ fn misconfigured(text: &str) -> Fault {
     Fault::Misconfigured(text.to_owned())
 }
 
+/// Client whom the rules do not let in.
+pub(super) fn applicant() -> Box<Applicant> {
+    let part = "…".to_owned();
+    Box::new(Applicant {
+        host: Some(part.clone()),
+        user: part.clone(),
+        database: part,
+        is_encrypted: false,
+    })
+}
+
 /// Error of an assignment that is refused.
 fn wrong_setting(name: &str, value: &str) -> Fault {
     Fault::WrongSetting(WrongSetting::of(name, value).expect("the value is wrong"))
@@ -56,17 +67,15 @@ fn wrong_setting(name: &str, value: &str) -> Fault {
 
 fn logins() -> Vec<Sample> {
     let login = |fault, when, act| sample(Theme::Login, fault, when, act);
-    let failed = |credential, when, act| login(Fault::AuthenticationFailed(credential), when, act);
+    let failed = |credential, when, act| {
+        let fault = Fault::AuthenticationFailed(credential, "…".to_owned());
+        login(fault, when, act)
+    };
     vec![
         failed(
             Credential::Password,
-            "Methods `plain` and `md5`: the password is wrong or expired, the user does not exist, or the method cannot use its stored secret.",
+            "Methods `plain`, `md5` and `scram-sha-256`: the password is wrong or expired, the user does not exist, or the method cannot use its stored secret (`scram-sha-256` needs another than an md5 secret).",
             "Compare with `auth_file` or `auth_query`. The text is the same in all cases, so that it does not reveal which users exist.",
-        ),
-        failed(
-            Credential::Sasl,
-            "Method `scram-sha-256`: the password is wrong or expired, the user does not exist, or its stored secret is an md5 secret.",
-            "Compare with `auth_file` or `auth_query`. Replace an md5 secret by a SCRAM secret.",
         ),
         failed(
             Credential::Ldap,
@@ -94,12 +103,12 @@ fn logins() -> Vec<Sample> {
             "Add a line `\"name\" \"\"` to `auth_file`.",
         ),
         login(
-            Fault::LoginRejected,
+            Fault::LoginRejected(applicant()),
             "The first matching line of `auth_hba_file` has the method `reject`.",
             "Run `weir hba explain`: it names the line.",
         ),
         login(
-            Fault::NoAuthenticationMethod,
+            Fault::NoAuthenticationMethod(applicant()),
             "No line of `auth_hba_file` matches this client.",
             "Run `weir hba explain`: it says why each line does not match.",
         ),
@@ -115,8 +124,8 @@ fn logins() -> Vec<Sample> {
         ),
         login(
             Fault::NoDatabase("…".to_owned()),
-            "`[databases]` has no entry of that name and no `*`. Only clients that have logged in get this error.",
-            "Add the entry and RELOAD.",
+            "`[databases]` has no entry of that name and no `*`: only clients that have logged in are told so. With `*`: `auth_query` would run in this database, and PostgreSQL has none of that name.",
+            "Add the entry and RELOAD, or create the database. With `auth_dbname`, users are looked up elsewhere.",
         ),
         login(
             Fault::NotAllowed,
@@ -132,6 +141,11 @@ fn refused() -> Vec<Sample> {
         argument: "…".to_owned(),
     };
     vec![
+        login(
+            Fault::AuthDatabaseDisabled("…".to_owned()),
+            "`DISABLE` on the console was used for the database in which `auth_query` looks the user up.",
+            "`ENABLE` on the console.",
+        ),
         login(
             Fault::NoUser,
             "The start-up packet names no user.",

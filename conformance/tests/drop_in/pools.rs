@@ -1,0 +1,96 @@
+//! Pools that come and go without clients.
+
+use anyhow::Result;
+use anyhow::ensure;
+use weir_conformance::Config;
+use weir_conformance::Raw;
+use weir_conformance::Weir;
+use weir_conformance::wait_until;
+
+use crate::support::PATIENCE;
+use crate::support::both;
+use crate::support::database;
+use crate::support::row;
+
+/// Waits until a database has this number of backends.
+fn wait_backends(port: u16, database: &str, wanted: &str) -> Result<()> {
+    let mut direct = Raw::connect(port, "postgres")?;
+    let sql = format!("select count(*) from pg_stat_activity where datname = '{database}'");
+    wait_until(&format!("{wanted} backends"), PATIENCE, || {
+        Ok(direct.query_one(&sql)? == wanted)
+    })
+}
+
+#[test]
+fn min_pool_size_of_a_forced_user_is_filled_without_a_client() -> Result<()> {
+    let postgres = database("drop_min")?;
+    let port = postgres.port();
+    let entry = format!("drop_min = host=127.0.0.1 port={port} user=postgres min_pool_size=2");
+    // PgBouncer 1.18 opens them with the first client only, later versions at the start.
+    let mut weir = Weir::start(&Config::new().database(&entry))?;
+    wait_backends(port, "drop_min", "2")?;
+    // RECONNECT closes them, and others take their place.
+    weir.connect("pgbouncer")?.query("RECONNECT drop_min")?;
+    wait_backends(port, "drop_min", "2")?;
+    weir.check_healthy()
+}
+
+#[test]
+fn an_auto_database_leaves_after_its_timeout_whatever_stats_period_is() -> Result<()> {
+    let postgres = database("drop_auto")?;
+    let port = postgres.port();
+    let config = Config::to(port)
+        .set("stats_period", "3600")
+        .set("server_idle_timeout", "1")
+        .set("autodb_idle_timeout", "1");
+    both(&config, |pooler| {
+        let mut client = pooler.connect("drop_auto")?;
+        ensure!(client.query_one("select 1")? == "1");
+        let mut console = pooler.connect("pgbouncer")?;
+        ensure!(row(&mut console, "SHOW DATABASES", "name", "drop_auto")?.is_some());
+        client.terminate();
+        wait_until("the end of the database", PATIENCE, || {
+            let pool = row(&mut console, "SHOW POOLS", "database", "drop_auto")?;
+            let database = row(&mut console, "SHOW DATABASES", "name", "drop_auto")?;
+            Ok(pool.is_none() && database.is_none())
+        })?;
+        // It comes again with the next client.
+        let mut client = pooler.connect("drop_auto")?;
+        ensure!(client.query_one("select 1")? == "1");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_reload_fills_a_pool_that_it_adds() -> Result<()> {
+    let postgres = database("drop_min_reload")?;
+    let port = postgres.port();
+    let entry = format!("drop_min_reload = host=127.0.0.1 port={port} user=postgres");
+    let mut weir = Weir::start(&Config::new().database(&entry).set("min_pool_size", "0"))?;
+    wait_backends(port, "drop_min_reload", "0")?;
+    weir.connect("pgbouncer")?.query("SET min_pool_size = 1")?;
+    wait_backends(port, "drop_min_reload", "1")?;
+    weir.check_healthy()
+}
+
+#[test]
+fn an_entry_may_lead_to_another_console() -> Result<()> {
+    let postgres = database("drop_far")?;
+    let far = Config::to(postgres.port());
+    for far in [Weir::start_pgbouncer(&far)?, Weir::start(&far)?] {
+        let entry = format!(
+            "far = host=127.0.0.1 port={} dbname=pgbouncer user=postgres",
+            far.port()
+        );
+        both(
+            &Config::new().database(&entry).set("pool_mode", "session"),
+            |pooler| {
+                let mut console = pooler.connect("far")?;
+                ensure!(row(&mut console, "SHOW LISTS", "list", "databases")?.is_some());
+                ensure!(row(&mut console, "SHOW DATABASES", "name", "pgbouncer")?.is_some());
+                console.query("RELOAD").map(drop)
+            },
+        )?;
+    }
+    Ok(())
+}
