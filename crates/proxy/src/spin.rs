@@ -1,4 +1,4 @@
-//! What test builds do on request (feature `debug-spin`): CPU time that each transaction wastes, which benchmarks must
+//! Burdens of test builds, on request (feature `debug-spin`): CPU time that each transaction wastes, which benchmarks must
 //! notice, and trouble in the ring. A release has none of it.
 
 use std::sync::LazyLock;
