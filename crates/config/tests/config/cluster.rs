@@ -38,6 +38,7 @@ one = host=10.0.0.5,10.0.0.6
 
 const TOML: &str = r#"
 auth_file = "u"
+strict_files = false
 auth_type = "md5"
 pool_mode = "transaction"
 conffile = "x"

@@ -66,6 +66,9 @@ query_timeout = 1.5
         # Not in the ini: PgBouncer's default, which is not that of weir.toml.
         auth_type = "md5"
 
+        # Not in the ini: PgBouncer's default, which is not that of weir.toml.
+        strict_files = false
+
         # 200 were too few
         # Clients over all databases.
         max_client_conn = 1000

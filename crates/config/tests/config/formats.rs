@@ -126,6 +126,7 @@ fn both_formats_give_the_same_settings() {
     let toml = r#"
         auth_type = "md5"
         auth_file = "u"
+        strict_files = false
         listen_addr = ["127.0.0.1", "::1"]
         query_wait_timeout = "1.5min"
         server_idle_timeout = 0
