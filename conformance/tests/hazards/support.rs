@@ -106,6 +106,18 @@ pub(crate) fn refused(raw: &mut Raw, code: &str) -> Result<String> {
     Ok(only.field(b'M').unwrap_or_default())
 }
 
+/// Reads until the connection is closed; nothing may come before. PostgreSQL, too, answers what is no start-up packet by
+/// closing.
+pub(crate) fn closed_in_silence(raw: &mut Raw) -> Result<()> {
+    let words = raw.read_to_close()?;
+    ensure!(
+        words.is_empty(),
+        "wanted silence, got {}",
+        words.escape_ascii()
+    );
+    Ok(())
+}
+
 /// Tags of the messages, such as `TDCZ`.
 pub(crate) fn tags(messages: &[Message]) -> String {
     messages.iter().map(|message| message.tag as char).collect()

@@ -205,7 +205,7 @@ fn mistakes_are_told_with_file_line_key_and_suggestion() -> Result<()> {
     )?;
     refuses(
         "bad.ini",
-        "[databases]\n[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = /nowhere/users\n",
+        "[databases]\n[pgbouncer]\nlisten_addr = 127.0.0.1\nauth_file = /nowhere/users\nstrict_files = 1\n",
         &["/nowhere/users", "cannot read auth_file"],
     )
 }

@@ -54,7 +54,7 @@ impl Outcomes {
         self.unread.push_str(&String::from_utf8_lossy(&bytes));
         while let Some((line, rest)) = self.unread.split_once('\n') {
             self.done += u64::from(line.contains("reload done"));
-            self.failed += u64::from(line.contains("reload failed"));
+            self.failed += u64::from(line.contains("reload failed,"));
             self.unread = rest.to_owned();
         }
         Ok(())

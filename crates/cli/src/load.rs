@@ -32,6 +32,8 @@ pub(crate) struct Prepared {
     pub(crate) transport: Arc<Transport>,
     /// Warnings about the files that the settings name.
     pub(crate) warnings: Vec<String>,
+    /// Error of reading `auth_file`, if that is no mistake because `strict_files` is off.
+    pub(crate) missing_users: Option<LoadError>,
 }
 
 /// Reason why a configuration cannot be run.
@@ -140,7 +142,9 @@ impl Prepared {
         let settings = &loaded.settings;
         let mut warnings = Vec::new();
         let mut errors = Vec::new();
-        let users = users(settings, &mut warnings).map_err(|error| errors.push(error));
+        let mut missing_users = None;
+        let users = users(settings, (&mut warnings, &mut missing_users));
+        let users = users.map_err(|error| errors.push(error));
         let access = access::load(&loaded)
             .map_err(|mistakes| errors.extend(mistakes.into_iter().map(LoadError::from)));
         let transport = Transport::load(settings)
@@ -161,6 +165,7 @@ impl Prepared {
             access,
             transport: Arc::new(transport),
             warnings,
+            missing_users,
         })
     }
 
@@ -230,19 +235,28 @@ fn lossy(text: OsString) -> String {
     text.to_string_lossy().into_owned()
 }
 
-fn users(settings: &Settings, warnings: &mut Vec<String>) -> Result<UserList, LoadError> {
+fn users(
+    settings: &Settings,
+    (warnings, missing): (&mut Vec<String>, &mut Option<LoadError>),
+) -> Result<UserList, LoadError> {
     let file = settings.global.auth_file.clone();
     let text = match file.is_empty() || settings.trust_loopback {
         true => Vec::new(),
         false => match fs::read(&file) {
             Ok(text) => text,
-            Err(error) if settings.global.strict_files => {
-                return Err(LoadError::Unreadable { file, error });
-            }
             Err(error) => {
+                let text = format!("{file}: cannot read auth_file: {error}");
+                let unreadable = LoadError::Unreadable {
+                    file: file.clone(),
+                    error,
+                };
+                if settings.global.strict_files {
+                    return Err(unreadable);
+                }
                 warnings.push(format!(
-                    "{file}: cannot read auth_file: {error}; it names no users, and only auth_query does"
+                    "{text}; it names no users, and only auth_query does"
                 ));
+                *missing = Some(unreadable);
                 Vec::new()
             }
         },

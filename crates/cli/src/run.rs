@@ -152,6 +152,8 @@ struct Service<'a> {
     source: Source,
     /// Keys and certificates that were set and wait for the other of the two.
     halves: Vec<(String, String)>,
+    /// True if `auth_file` could be read.
+    has_users: bool,
     /// Configuration of the last load, with the console's changes since.
     loaded: Loaded,
     settings: Arc<Settings>,
@@ -220,6 +222,7 @@ fn start<'a>(
         signals,
         source,
         halves: Vec::new(),
+        has_users: prepared.missing_users.is_none(),
         loaded: prepared.loaded.clone(),
         settings,
         shared,
@@ -422,7 +425,12 @@ impl Service<'_> {
             *path = (&self.settings.global.conffile).into();
         }
         self.halves.clear();
-        let loaded = self.source.load().and_then(|prepared| {
+        let has_users = self.has_users;
+        let loaded = self.source.load().and_then(|mut prepared| {
+            // Users who could log in must not be locked out by a file that is gone for a moment.
+            if let Some(error) = prepared.missing_users.take_if(|_| has_users) {
+                return Err(vec![error]);
+            }
             let now = jiff::Timestamp::now().as_second();
             let ended = ended_rules(&prepared.settings(), &self.settings.rules, now);
             match ended.is_empty() {
@@ -512,6 +520,7 @@ impl Service<'_> {
             .reload(prepared.setup(Arc::clone(&self.settings)));
         self.shared
             .replace(Arc::clone(&self.settings), prepared.user_names());
+        self.has_users = prepared.missing_users.is_none();
         self.loaded = prepared.loaded;
         changes.len()
     }

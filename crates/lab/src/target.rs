@@ -20,6 +20,14 @@ const BUILTIN: &[(&str, &str)] = &[
     ("direct", include_str!("../../../lab/targets/direct.toml")),
     ("weir", include_str!("../../../lab/targets/weir.toml")),
     (
+        "weir-epoll",
+        include_str!("../../../lab/targets/weir-epoll.toml"),
+    ),
+    (
+        "weir-io_uring",
+        include_str!("../../../lab/targets/weir-io_uring.toml"),
+    ),
+    (
         "weir-any",
         include_str!("../../../lab/targets/weir-any.toml"),
     ),

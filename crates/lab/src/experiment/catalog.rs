@@ -44,6 +44,7 @@ pub(super) const BUILTIN: &[(&str, &str)] = &[
         "pooler-alone",
         include_str!("../../../../lab/experiments/pooler-alone.toml"),
     ),
+    ("io", include_str!("../../../../lab/experiments/io.toml")),
     (
         "state",
         include_str!("../../../../lab/experiments/state.toml"),
