@@ -95,8 +95,8 @@ fn a_missing_auth_file_is_a_warning_unless_files_are_strict() -> Result<()> {
 fn a_reload_without_the_auth_file_keeps_its_users() -> Result<()> {
     let postgres = database("drop_users_kept")?;
     let config = Config::to(postgres.port());
-    let mut weir = Weir::start(&config)?;
-    weir.reload(&config.clone().auth_file("/nonexistent/users.txt"))?;
+    let weir = Weir::start(&config)?;
+    weir.reload(&config.auth_file("/nonexistent/users.txt"))?;
     weir.wait_log("reload failed, the running configuration stays as it was")?;
     ensure!(
         weir.log().contains("cannot read auth_file"),

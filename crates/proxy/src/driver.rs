@@ -17,12 +17,12 @@ use crate::tls::Session;
 use crate::worker::{CancellerId, ClientId, ServerId};
 
 mod chunk;
-#[cfg(test)]
-mod contract;
 mod epoll;
 #[cfg(test)]
 pub(crate) mod memory;
 mod secured;
+#[cfg(test)]
+mod tests;
 mod uring;
 mod why;
 

@@ -1,10 +1,10 @@
 //! io_uring for sockets: the only crate with unsafe code.
 //!
 //! A [`Ring`] belongs to one thread. Its user asks for receives, sends, accepts and polls, and [`Ring::wait`] hands all of
-//! them to the kernel in one system call, which also waits. [`Ring::next`] returns what has happened.
+//! them to the kernel in one system call, which also waits. [`Ring::next_event`] returns what has happened.
 //!
-//! **Memory.** The kernel reads and writes memory while our code runs. Two tables own what it may use: [`lent`] the receive
-//! buffers, [`sends`] the bytes to be sent. Memory leaves a table only when the kernel has reported that it is done with it.
+//! **Memory.** The kernel reads and writes memory while our code runs. Two tables own what it may use: `lent` the receive
+//! buffers, `sends` the bytes to be sent. Memory leaves a table only when the kernel has reported that it is done with it.
 //! If a ring ends earlier, the memory is leaked. Neither table makes a system call, so Miri and the property tests run
 //! them with a kernel of their own.
 //!

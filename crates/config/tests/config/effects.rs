@@ -160,7 +160,7 @@ crates/cli/tests/cli/main.rs
     workers_is_the_number_of_threads_that_serve_clients: workers
 crates/proxy/src/io.rs
     the_reason_names_the_option_and_the_refusal: io
-crates/proxy/src/driver/contract.rs
+crates/proxy/src/driver/tests.rs
     a_wait_spins_before_it_sleeps: spin
 crates/proxy/src/worker/tests/secure.rs
     tls_that_is_required_is_required: client_tls_sslmode
