@@ -8,7 +8,7 @@
 //! socket's then.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ const LINGER: Duration = Duration::from_secs(5);
 /// Longest wait while something has to be looked after.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 /// Number of unsent bytes from which on a connection is full.
-const FULL: usize = 128 * 1024;
+const FULL: usize = 64 * 1024;
 /// Number of events that a turn may take before what is to be sent by then goes to the kernel.
 const EVENTS_AHEAD: usize = 32;
 
@@ -84,7 +84,7 @@ struct Conn {
     unsettled: bool,
     /// True if the peer has sent the closing alert of TLS and everything before it was delivered.
     said_bye: bool,
-    broken: Option<ErrorKind>,
+    broken: Option<io::Error>,
     course: Course,
 }
 
@@ -418,10 +418,10 @@ impl Uring {
             return None;
         }
         let is_heard = conn.is_heard(self.suspended);
-        if let Some(kind) = conn.broken
-            && (conn.pieces.is_empty() || !is_heard)
+        if (conn.pieces.is_empty() || !is_heard)
+            && let Some(error) = conn.broken.take()
         {
-            return self.end(key, Some(kind.into()));
+            return self.end(key, Some(error));
         }
         if !is_heard {
             return None;

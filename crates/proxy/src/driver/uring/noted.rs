@@ -66,7 +66,7 @@ impl Uring {
             // The kernel had no buffer, or was told to end: if the connection is received from, it begins again.
             Err(error) if is_harmless(&error) => conn.unsettle(key, &mut self.unsettled),
             Err(error) => {
-                conn.broken = Some(error.kind());
+                conn.broken = Some(error);
                 conn.queue(key, &mut self.ready);
             }
         }
@@ -99,7 +99,7 @@ impl Uring {
             && !conn.is_heard(self.suspended)
             && conn.hearing == Hearing::Off
         {
-            conn.broken = Some(ErrorKind::ConnectionReset);
+            conn.broken = Some(ErrorKind::ConnectionReset.into());
             conn.queue(key, &mut self.ready);
         }
     }
@@ -111,7 +111,7 @@ impl Uring {
         };
         conn.sending = None;
         if let Err(error) = outcome {
-            conn.broken = Some(error.kind());
+            conn.broken = Some(error);
             conn.outbox = Vec::new();
             conn.queue(key, &mut self.ready);
         }

@@ -38,7 +38,7 @@ impl Uring {
                 Err(error) => {
                     tracing::debug!("TLS record could not be sealed: {error}");
                     conn.outbox.truncate(before);
-                    conn.broken = Some(ErrorKind::InvalidData);
+                    conn.broken = Some(ErrorKind::InvalidData.into());
                     conn.queue(key, &mut self.ready);
                     return Flow::On;
                 }
