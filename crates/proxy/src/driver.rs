@@ -50,6 +50,19 @@ pub(crate) enum Owner {
     Server(ServerId),
 }
 
+/// Course of a connection in a driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Course {
+    /// The connection is closed once its backlog is sent.
+    Closing,
+    /// The connection leaves the driver once its backlog is sent and nothing is received any more.
+    Detaching,
+    Open,
+}
+
+/// Time after which the backlog of a closed connection is dropped.
+const LINGER: Duration = Duration::from_secs(5);
+
 /// Event that the driver reports. Rare events are boxed, so that the frequent ones are moved cheaply.
 #[derive(Debug)]
 pub(crate) enum Completion {

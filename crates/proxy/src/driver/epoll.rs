@@ -16,7 +16,9 @@ use weir_pool::Moment;
 use weir_stats::Endpoint;
 
 use super::secured::Records;
-use super::{CHUNK, Chunk, Completion, Driver, Ending, Flow, Key, Owner, Reasons, Wake, Why};
+use super::{
+    CHUNK, Chunk, Completion, Course, Driver, Ending, Flow, Key, LINGER, Owner, Reasons, Wake, Why,
+};
 use crate::clock::machine_us;
 use crate::listen::Listener;
 use crate::socket::{Socket, Stream, Target, TcpOptions};
@@ -35,8 +37,6 @@ const WAKER: Token = Token(usize::MAX);
 const LISTENERS: usize = usize::MAX - 1;
 /// Pause of accepting when there are no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Time after which the backlog of a closed connection is dropped.
-const LINGER: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 struct Conn {
@@ -63,16 +63,6 @@ struct Conn {
     said_bye: bool,
     broken: Option<ErrorKind>,
     course: Course,
-}
-
-/// Course of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Course {
-    /// The connection is closed once its backlog is sent.
-    Closing,
-    /// The connection leaves the driver once its backlog is sent.
-    Detaching,
-    Open,
 }
 
 /// See the module's page.

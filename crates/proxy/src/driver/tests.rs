@@ -99,6 +99,15 @@ fn epoll(listeners: Vec<Listener>) -> Bench<Epoll> {
     Bench::new(Epoll::new(listeners, TcpOptions::default()).unwrap().0)
 }
 
+/// True if this system offers io_uring. Containers often refuse it, and there the tests have nothing to test.
+fn has_ring() -> bool {
+    let refusal = Ring::probe(&Options::default()).err();
+    if let Some(refusal) = &refusal {
+        println!("nothing was tested: {refusal}");
+    }
+    refusal.is_none()
+}
+
 fn uring(listeners: Vec<Listener>) -> Bench<Uring> {
     let ring = Ring::new(&Options::default()).unwrap();
     Bench::new(Uring::new(ring, listeners, TcpOptions::default()).0)
@@ -490,6 +499,9 @@ fn another_thread_ends_a_wait(driver: impl Driver, waker: &Arc<dyn Wake>) {
 fn both_drivers_are_woken_by_other_threads() {
     let (driver, waker) = Epoll::new(Vec::new(), TcpOptions::default()).unwrap();
     another_thread_ends_a_wait(driver, &waker);
+    if !has_ring() {
+        return;
+    }
     let ring = Ring::new(&Options::default()).unwrap();
     let (driver, waker) = Uring::new(ring, Vec::new(), TcpOptions::default());
     another_thread_ends_a_wait(driver, &waker);
@@ -498,7 +510,9 @@ fn both_drivers_are_woken_by_other_threads() {
 #[test]
 fn both_drivers_accept() {
     clients_are_accepted_until_that_is_stopped(epoll);
-    clients_are_accepted_until_that_is_stopped(uring);
+    if has_ring() {
+        clients_are_accepted_until_that_is_stopped(uring);
+    }
 }
 
 macro_rules! for_both {
@@ -512,7 +526,9 @@ macro_rules! for_both {
         mod over_io_uring {
             $(#[test]
             fn $name() {
-                super::$name(super::uring(Vec::new()));
+                if super::has_ring() {
+                    super::$name(super::uring(Vec::new()));
+                }
             })*
         }
     };

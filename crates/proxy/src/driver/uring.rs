@@ -17,7 +17,7 @@ use weir_pool::Moment;
 use weir_ring::{Ring, SendId, Token, Waker};
 
 use super::secured::Records;
-use super::{CHUNK, Chunk, Completion, Driver, Ending, Key, Owner, Reasons, Wake};
+use super::{CHUNK, Chunk, Completion, Course, Driver, Ending, Key, Owner, Reasons, Wake};
 use crate::clock::machine_us;
 use crate::listen::Listener;
 use crate::socket::{Socket, Stream, TcpOptions};
@@ -32,8 +32,6 @@ mod sending;
 use accepting::Accepting;
 use pieces::{Piece, Pieces};
 
-/// Time after which the backlog of a closed connection is dropped.
-const LINGER: Duration = Duration::from_secs(5);
 /// Longest wait while something has to be looked after.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 /// Number of unsent bytes from which on a connection is full.
@@ -86,16 +84,6 @@ struct Conn {
     said_bye: bool,
     broken: Option<io::Error>,
     course: Course,
-}
-
-/// Course of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Course {
-    /// The connection is closed once its backlog is sent.
-    Closing,
-    /// The connection leaves the driver once its backlog is sent and nothing is received any more.
-    Detaching,
-    Open,
 }
 
 /// Connection that is closed as soon as the kernel has ended its operations.

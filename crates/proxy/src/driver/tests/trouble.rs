@@ -224,6 +224,9 @@ impl Peer {
 
 #[test]
 fn no_byte_is_lost_doubled_or_told_to_another_whatever_the_kernel_does() {
+    if !has_ring() {
+        return;
+    }
     let seeds = std::env::var("WEIR_RING_SEEDS").unwrap_or_else(|_| "0..40".to_owned());
     let (first, last) = seeds.split_once("..").unwrap();
     for seed in first.parse::<u64>().unwrap()..last.parse().unwrap() {

@@ -6,8 +6,10 @@ use std::time::Duration;
 use weir_pool::Moment;
 use weir_stats::Endpoint;
 
-use super::super::{CHUNK, Chunk, Completion, Driver, Flow, Key, Owner, Reasons, Why};
-use super::{Conn, Course, EVENTS_AHEAD, LINGER, SHORT_WAIT, Uring};
+use super::super::{
+    CHUNK, Chunk, Completion, Course, Driver, Flow, Key, LINGER, Owner, Reasons, Why,
+};
+use super::{Conn, EVENTS_AHEAD, SHORT_WAIT, Uring};
 use crate::socket::{Socket, Stream, Target, TcpOptions};
 use crate::tls::Session;
 
