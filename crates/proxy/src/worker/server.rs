@@ -608,6 +608,9 @@ impl<D: Driver> Worker<D> {
     fn lose_server(&mut self, id: ClientId, server: &mut Session) {
         self.mark_write(id, server.is_on_primary());
         if !self.outlives(id, server) {
+            if let Some(begun) = server.take_begun_reply() {
+                self.send_to_client(id, &begun);
+            }
             self.lost_server(id, Lost::of(server));
         }
     }

@@ -42,7 +42,7 @@ pub(crate) use guard::Guard;
 pub use idle::{Idle, Next, idle, says_goodbye};
 pub(crate) use lost_block::Before;
 pub use lost_block::leave_block;
-pub(crate) use net::Net;
+pub(crate) use net::{Net, Warning};
 pub(crate) use reply::definitions::Definitions;
 pub use reply::{Replied, ServerFault, replies};
 pub use request::ruled::full;

@@ -17,7 +17,7 @@ use crate::client::{Client, Parsed};
 use crate::counted::Counting;
 use crate::expected::{CopyState, Duty, Expected, Kind, Queue, Required, Undo, UnnamedEffect};
 use crate::rarities::{Rarities, ServerRarity};
-use crate::relay::{Before, Definitions, Guard, Net};
+use crate::relay::{Before, Definitions, Guard, Net, Warning};
 use crate::repeat::Repeat;
 use crate::settings::{Reported, Settings};
 use crate::state::{Answer, Question};
@@ -119,10 +119,11 @@ pub struct Server {
     pub(crate) net: Net,
     /// Last message of a primary that the net has hidden.
     pub(crate) hidden_words: Option<Box<[u8]>>,
-    /// Messages up to that one, if they are the reply to the batch over the net; else empty.
+    /// Messages up to that one, or up to a warning of a shutdown and with it, if they are the reply to the batch over the
+    /// net; else empty.
     pub(crate) hidden_reply: Vec<u8>,
     /// Warning of a shutdown that the net has kept back.
-    pub(crate) warning: Option<Box<[u8]>>,
+    pub(crate) warning: Option<Warning>,
     /// Guard of that batch, if a replica may be too old for it.
     pub(crate) guard: Option<Box<Guard>>,
     /// Treatment of reported values that belong to the host.

@@ -114,6 +114,37 @@ fn what_may_have_done_something_is_lost_with_its_server() {
     }
 }
 
+/// Has all servers crash when the first one has answered this request but for ReadyForQuery. Returns what the client heard.
+fn crashes_behind_the_reply(text: &str) -> (String, bool) {
+    let (mut world, client) = begun("");
+    world.callers[client].say(&say().query(text));
+    world.callers[client].serve();
+    world.turn(0);
+    let server = &mut world.servers[0];
+    server.hear();
+    while server.work() {}
+    server.crash_behind(server.unsent() - 6);
+    world.settle();
+    let heard = world.callers[client].heard();
+    (heard, world.callers[client].is_closed())
+}
+
+#[test]
+fn a_read_runs_again_whose_reply_a_crash_has_broken_off() {
+    // The signal comes when the reply is in PostgreSQL's buffer: both come in one packet.
+    assert_eq!(crashes_behind_the_reply("SELECT 'y'"), (SEEN.into(), false));
+}
+
+#[test]
+fn the_reply_to_a_write_that_a_crash_has_broken_off_is_told() {
+    let text = "BEGIN; SELECT nextval('public.seq_1'); COMMIT; SELECT 'y'";
+    let (heard, is_closed) = crashes_behind_the_reply(text);
+    assert!(heard.contains("C(COMMIT)"), "{heard}");
+    assert!(heard.contains("N(FATAL 57P02 "), "{heard}");
+    let last = "E(FATAL 08007 server conn crashed? the outcome of the transaction is unknown)";
+    assert!(heard.ends_with(last) && is_closed, "{heard}");
+}
+
 #[test]
 fn what_a_server_has_said_before_its_last_word_is_told_if_nothing_runs_again() {
     // Both come in one packet. The first statement is committed.

@@ -421,10 +421,15 @@ impl Postgres {
 
     /// Ends as PostgreSQL does after a crash of another process, without an answer.
     pub(super) fn crash(&mut self) {
-        self.discard_unsent();
+        self.crash_behind(0);
+    }
+
+    /// Likewise behind this number of bytes that were not sent yet, in one packet with them.
+    pub(super) fn crash_behind(&mut self, len: usize) {
+        self.outbox.truncate(len);
         fatal(&mut self.outbox, "57P02", LAST_WORD);
         // A warning: the severity does not matter to anybody.
-        self.outbox[0] = backend::tag::NOTICE_RESPONSE;
+        self.outbox[len] = backend::tag::NOTICE_RESPONSE;
         self.speak(usize::MAX);
         self.die(false, End::Orderly);
     }

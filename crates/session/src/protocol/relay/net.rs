@@ -66,6 +66,14 @@ const REFUSALS_OF_A_MOMENT: [SqlState; 7] = [
     SqlState::INVALID_SCHEMA_NAME,
 ];
 
+/// Warning of a shutdown that came over the net.
+#[derive(Debug)]
+pub(crate) struct Warning {
+    body: Box<[u8]>,
+    /// True if the beginning of a reply came before it, in the same turn.
+    is_in_reply: bool,
+}
+
 impl Server {
     /// Arms the net below the batch that is sent next. The batch only reads, and the caller keeps its bytes.
     pub fn arm_net(&mut self) {
@@ -76,6 +84,7 @@ impl Server {
     pub fn disarm_net(&mut self) {
         self.net = Net::Off;
         self.warning = None;
+        self.hidden_reply.clear();
     }
 
     /// True if the server has said that its session ends, or warned of that.
@@ -85,7 +94,8 @@ impl Server {
 
     /// True if the server has said over the net that an administrator ended its session, or shuts PostgreSQL down.
     pub fn is_ended_on_purpose(&self) -> bool {
-        let mut said = self.hidden_words.iter().chain(&self.warning);
+        let warning = self.warning.iter().map(|warning| &warning.body);
+        let mut said = self.hidden_words.iter().chain(warning);
         said.any(|body| has_code(body, &[SqlState::ADMIN_SHUTDOWN]))
     }
 
@@ -121,6 +131,18 @@ impl Server {
     /// Takes the reply to the batch over the net, up to the server's last message, if the net has hidden both. Whoever does
     /// not run the batch again passes it on: it may tell of what was committed.
     pub fn take_hidden_reply(&mut self) -> Option<Vec<u8>> {
+        let is_end = self.hidden_words.is_some();
+        is_end.then(|| self.take_reply()).flatten()
+    }
+
+    /// Takes the beginning of the reply to the batch over the net, up to a warning of a shutdown and with it, if the net has
+    /// hidden both. Whoever does not run the batch again passes it on, and says then that the server is lost.
+    pub fn take_begun_reply(&mut self) -> Option<Vec<u8>> {
+        let is_begun = self.hidden_words.is_none();
+        is_begun.then(|| self.take_reply()).flatten()
+    }
+
+    fn take_reply(&mut self) -> Option<Vec<u8>> {
         let reply = std::mem::take(&mut self.hidden_reply);
         (!reply.is_empty()).then_some(reply)
     }
@@ -269,35 +291,38 @@ impl Work<'_, '_> {
     /// connection. If a reply follows nevertheless, the client gets both.
     #[inline]
     pub(super) fn keeps_warning(&mut self, body: &[u8]) -> bool {
-        let is_first = self.to_client.is_empty() && self.server.warning.is_none();
-        let is_kept = is_first && self.server.net == Net::Armed && has_code(body, &SHUTDOWNS);
-        if is_kept {
-            self.server.warning = Some(body.into());
+        let is_first = self.server.net == Net::Armed && self.server.warning.is_none();
+        if !is_first || !has_code(body, &SHUTDOWNS) {
+            return false;
         }
-        is_kept
+        let is_in_reply = !self.to_client.is_empty();
+        self.server.warning = Some(Warning {
+            body: body.into(),
+            is_in_reply,
+        });
+        !is_in_reply
     }
 
     /// Drops the reply to a refused batch, or ends the net because a reply goes to the client.
     #[cold]
     pub(super) fn settle_net(&mut self, told: Arc<Reported>) {
         match self.server.net {
-            Net::Armed if !self.to_client.is_empty() => {
-                self.server.net = Net::Off;
-                if let Some(warning) = self.server.warning.take() {
-                    let len = u32::try_from(warning.len() + LENGTH_LEN).unwrap_or(u32::MAX);
-                    let rest = self.to_client.take();
-                    let out = self.to_client.insert();
-                    out.push(backend::tag::NOTICE_RESPONSE);
-                    out.extend_from_slice(&len.to_be_bytes());
-                    out.extend_from_slice(&warning);
-                    out.extend_from_slice(&rest);
-                }
-            }
+            Net::Armed if !self.to_client.is_empty() => match self.server.warning.take() {
+                None => self.server.net = Net::Off,
+                Some(warning) => self.settle_warning(warning, &told),
+            },
             Net::Armed | Net::Off => {}
             Net::Refused { by_text } => {
                 match self.server.hidden_words.is_some() {
-                    true => self.server.hidden_reply = self.to_client.take(),
-                    false => self.to_client.discard(),
+                    true => {
+                        let mut said = self.to_client.take();
+                        self.server.hidden_reply.append(&mut said);
+                    }
+                    false => {
+                        self.to_client.discard();
+                        self.server.hidden_reply.clear();
+                        self.server.warning = None;
+                    }
                 }
                 self.client.reported = told;
                 self.server.errors.clear();
@@ -316,6 +341,30 @@ impl Work<'_, '_> {
                 }
             }
         }
+    }
+
+    /// Keeps the beginning of a reply from the client that ends with a warning of a shutdown, or ends the net because more
+    /// of the reply follows.
+    fn settle_warning(&mut self, warning: Warning, told: &Arc<Reported>) {
+        let rest = self.to_client.take();
+        let is_new = warning.is_in_reply && self.server.hidden_reply.is_empty();
+        // The value that a reply reports is not reported again.
+        if is_new && rest.ends_with(&warning.body) && Arc::ptr_eq(told, &self.client.reported) {
+            self.server.hidden_reply = rest;
+            self.server.warning = Some(warning);
+            return;
+        }
+        self.server.net = Net::Off;
+        let begun = std::mem::take(&mut self.server.hidden_reply);
+        let out = self.to_client.insert();
+        out.extend_from_slice(&begun);
+        if !warning.is_in_reply {
+            let len = u32::try_from(warning.body.len() + LENGTH_LEN).unwrap_or(u32::MAX);
+            out.push(backend::tag::NOTICE_RESPONSE);
+            out.extend_from_slice(&len.to_be_bytes());
+            out.extend_from_slice(&warning.body);
+        }
+        out.extend_from_slice(&rest);
     }
 }
 
@@ -519,6 +568,23 @@ mod tests {
         let heard = hear(&mut client, &mut server, &row).0;
         assert_eq!(heard, [warning, row].concat());
         assert!(!server.is_over_net() && !server.is_ending());
+    }
+
+    #[test]
+    fn a_reply_that_breaks_off_with_a_warning_of_a_shutdown_waits_too() {
+        let (mut client, mut server) = sent(&say().query("select 1"));
+        server.hide_host_facts(false);
+        let mut warning = error("WARNING", "57P02", "terminating connection");
+        warning[0] = backend::tag::NOTICE_RESPONSE;
+        let row = b"D\0\0\0\x06\0\0".to_vec();
+        let begun = [row.clone(), warning].concat();
+        assert_eq!(hear(&mut client, &mut server, &begun).0, b"");
+        assert!(server.is_over_net() && server.is_ending() && !server.is_dying());
+        // It was a statement's own.
+        let heard = hear(&mut client, &mut server, &row).0;
+        assert_eq!(heard, [begun, row].concat());
+        assert!(!server.is_over_net() && !server.is_ending());
+        assert_eq!(server.take_begun_reply(), None);
     }
 
     #[test]
