@@ -37,8 +37,9 @@ pub(crate) fn trouble(sizes: &mut weir_ring::Options) {
         tracing::warn!("{TROUBLE}: the rings make trouble");
         sizes.operations = 16;
         sizes.completions = 32;
-        sizes.buffer_len = 4096;
-        sizes.buffers_first = 16;
+        sizes.small.len = 2048;
+        sizes.small.first = 4;
+        sizes.large.len = 4096;
         sizes.trouble = Some(weir_ring::Trouble::new(seed));
     }
 }

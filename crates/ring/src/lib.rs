@@ -17,6 +17,7 @@
 use std::fmt;
 
 mod buffers;
+mod demand;
 mod lent;
 mod refusal;
 mod ring;
@@ -25,6 +26,7 @@ mod token;
 #[cfg(any(test, feature = "trouble"))]
 mod trouble;
 
+pub use buffers::BufferSizes;
 pub use refusal::Refusal;
 pub use ring::{Bytes, Counters, Event, Options, Ring, Waker};
 pub use sends::SendId;

@@ -11,7 +11,7 @@ use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::buffers::{Buffers, GROUP};
+use crate::buffers::{BufferSizes, Buffers, Group};
 use crate::refusal::Refusal;
 use crate::sends::{Order, Outcome, SendId, Sends};
 use crate::token::{Kind, Token, pack, unpack};
@@ -27,6 +27,10 @@ const END_PAUSE: Duration = Duration::from_millis(20);
 /// Number of these attempts.
 const END_ATTEMPTS: usize = 100;
 
+/// Numbers of io_uring.h, for `Buffers::renew`.
+const REGISTER_PBUF_RING: u8 = 22;
+const UNREGISTER_PBUF_RING: u8 = 23;
+
 /// Sizes of a ring.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -35,12 +39,10 @@ pub struct Options {
     pub operations: u32,
     /// Number of completions that the kernel keeps for us, a power of two. It keeps more on the side, which costs more.
     pub completions: u32,
-    /// Length of a receive buffer in bytes.
-    pub buffer_len: usize,
-    /// Number of receive buffers that the kernel has at first. It doubles when they did not suffice.
-    pub buffers_first: usize,
-    /// Maximum number of receive buffers that the kernel has, a power of two up to 2^15.
-    pub buffers_max: u16,
+    /// Buffers of [`Ring::receive`]. One receive may fill 32 of them before anybody can end it.
+    pub small: BufferSizes,
+    /// Buffers of [`Ring::receive_once`], of another length.
+    pub large: BufferSizes,
     /// Trouble to be made, in tests.
     #[cfg(any(test, feature = "trouble"))]
     pub trouble: Option<crate::Trouble>,
@@ -52,9 +54,16 @@ impl Default for Options {
         Self {
             operations: 1024,
             completions: 8192,
-            buffer_len: 16 * 1024,
-            buffers_first: 512,
-            buffers_max: 4096,
+            small: BufferSizes {
+                len: 8 * 1024,
+                first: 16,
+                max: 4096,
+            },
+            large: BufferSizes {
+                len: 32 * 1024,
+                first: 2,
+                max: 64,
+            },
             #[cfg(any(test, feature = "trouble"))]
             trouble: None,
         }
@@ -118,7 +127,7 @@ pub struct Counters {
     pub calls: u64,
     /// Receives that ended because the kernel had no buffer.
     pub starved: u64,
-    /// Number of receive buffers that the kernel gets.
+    /// Number of small receive buffers that the kernel gets now.
     pub buffers: usize,
 }
 
@@ -143,7 +152,8 @@ impl Waker {
 /// See the crate's page.
 pub struct Ring {
     io: IoUring,
-    buffers: Buffers,
+    small: Buffers,
+    large: Buffers,
     sends: Sends,
     eventfd: Arc<OwnedFd>,
     /// Operations that found no place in the queue.
@@ -156,10 +166,6 @@ pub struct Ring {
     is_woken_by_poll: bool,
     /// Receives, accepts and polls under way.
     under_way: usize,
-    /// Number of receive buffers that the kernel should have.
-    target: usize,
-    target_max: usize,
-    has_starved: bool,
     counters: Counters,
     #[cfg(any(test, feature = "trouble"))]
     trouble: Option<crate::Trouble>,
@@ -182,13 +188,14 @@ impl Ring {
             .setup_cqsize(options.completions)
             .build(options.operations)
             .map_err(Refusal::new)?;
-        let buffers =
-            Buffers::new(options.buffers_max, options.buffer_len).map_err(Refusal::Other)?;
-        buffers.register(&io).map_err(Refusal::new)?;
+        let small = Buffers::new(Group::Small, options.small).map_err(Refusal::Other)?;
+        let large = Buffers::new(Group::Large, options.large).map_err(Refusal::Other)?;
+        for buffers in [&small, &large] {
+            buffers.register(&io).map_err(Refusal::new)?;
+        }
         restrict(&io).map_err(Refusal::new)?;
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let eventfd = eventfd(0, flags).map_err(|error| Refusal::Other(error.into()))?;
-        let target_max = usize::from(options.buffers_max);
         // A wait for sockets is no wait for a disk: monitoring would show a core that waits for one (Linux 6.15).
         let wait_flags = match io.params().is_feature_no_iowait() {
             true => EnterFlags::NO_IOWAIT,
@@ -196,7 +203,8 @@ impl Ring {
         };
         Ok(Self {
             io,
-            buffers,
+            small,
+            large,
             sends: Sends::default(),
             eventfd: Arc::new(eventfd),
             waiting: VecDeque::new(),
@@ -205,9 +213,6 @@ impl Ring {
             is_enabled: false,
             is_woken_by_poll: false,
             under_way: 0,
-            target: options.buffers_first.min(target_max),
-            target_max,
-            has_starved: false,
             counters: Counters::default(),
             #[cfg(any(test, feature = "trouble"))]
             trouble: options.trouble.clone(),
@@ -226,9 +231,15 @@ impl Ring {
     #[must_use]
     pub fn counters(&self) -> Counters {
         Counters {
-            buffers: self.target,
+            buffers: self.small.target(),
             ..self.counters
         }
+    }
+
+    /// Length of the buffers of [`Ring::receive`], in bytes.
+    #[must_use]
+    pub fn small_len(&self) -> usize {
+        self.small.buffer_len()
     }
 
     /// Receives from a socket until the stream ends, the receive is cancelled, or there are no buffers: one event each
@@ -236,7 +247,22 @@ impl Ring {
     #[inline]
     pub fn receive(&mut self, token: Token, socket: BorrowedFd<'_>) {
         let number = pack(Kind::Receive, token);
-        let entry = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build();
+        let entry = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), Group::Small as u16).build();
+        self.under_way += 1;
+        #[cfg(any(test, feature = "trouble"))]
+        if let Some(trouble) = &mut self.trouble {
+            trouble.note_receive(number);
+        }
+        self.push(&entry.user_data(number));
+    }
+
+    /// Receives once from a socket, into one large buffer. For a connection that brings more than the caller can pass on.
+    pub fn receive_once(&mut self, token: Token, socket: BorrowedFd<'_>) {
+        let number = pack(Kind::ReceiveOnce, token);
+        let entry = opcode::Recv::new(Fd(socket.as_raw_fd()), std::ptr::null_mut(), 0)
+            .buf_group(Group::Large as u16)
+            .build()
+            .flags(squeue::Flags::BUFFER_SELECT);
         self.under_way += 1;
         #[cfg(any(test, feature = "trouble"))]
         if let Some(trouble) = &mut self.trouble {
@@ -248,6 +274,39 @@ impl Ring {
     /// Ends a receive. Its last event says so; bytes may come before.
     pub fn cancel_receive(&mut self, token: Token) {
         self.cancel(pack(Kind::Receive, token));
+    }
+
+    /// Ends a [`Ring::receive_once`]. Its event says so, or brings bytes that came before.
+    pub fn cancel_receive_once(&mut self, token: Token) {
+        self.cancel(pack(Kind::ReceiveOnce, token));
+    }
+
+    /// Frees memory that was not used since the last call. To be called about once a second.
+    ///
+    /// # Errors
+    ///
+    /// The kernel takes no ring of buffers any more.
+    pub fn trim(&mut self) -> io::Result<()> {
+        self.sends.trim();
+        self.small.trim();
+        self.large.trim();
+        // A completion that was not handled may name a buffer that the kernel has filled.
+        let is_quiet = self.is_enabled
+            && self.come.is_empty()
+            && self.io.completion().is_empty()
+            && !self.io.submission().cq_overflow();
+        for buffers in [&mut self.small, &mut self.large] {
+            let is_due = is_quiet && buffers.falls();
+            #[cfg(any(test, feature = "trouble"))]
+            let is_due =
+                is_due || is_quiet && self.trouble.as_mut().is_some_and(crate::Trouble::renews);
+            if is_due {
+                // SAFETY: there is no completion that was not handled.
+                unsafe { buffers.renew(&self.io)? };
+                buffers.fill(buffers.target());
+            }
+        }
+        Ok(())
     }
 
     /// Accepts from a listener until that is cancelled or fails.
@@ -342,7 +401,10 @@ impl Ring {
     /// Takes the memory of received bytes, for later receives.
     #[inline]
     pub fn give_back(&mut self, memory: Box<[u8]>) {
-        self.buffers.keep(memory, self.target);
+        match memory.len() == self.large.buffer_len() {
+            true => self.large.keep(memory),
+            false => self.small.keep(memory),
+        }
     }
 
     /// Queues an operation whose memory is in a table of ours: the kernel gets it with the next call.
@@ -355,7 +417,7 @@ impl Ring {
 
     #[inline]
     fn try_push(&mut self, entry: &squeue::Entry) -> bool {
-        // SAFETY: a receive names the group of `buffers` and a send the bytes of a flight in `sends`; both tables keep that
+        // SAFETY: a receive names a group of buffers and a send the bytes of a flight in `sends`; both tables keep that
         // memory until the completion has come, and leak it if the ring ends before. Other operations use no memory.
         unsafe { self.io.submission().push(entry) }.is_ok()
     }
@@ -386,18 +448,17 @@ impl Ring {
                 self.poll(Kind::Wake, nobody, eventfd.as_fd(), libc::POLLIN, true);
             }
         }
-        if std::mem::take(&mut self.has_starved) {
-            self.target = (self.target * 2).min(self.target_max);
-        }
+        self.small.turn_ends();
+        self.large.turn_ends();
         let mut timeout = timeout;
         #[cfg_attr(
             not(any(test, feature = "trouble")),
             expect(unused_mut, reason = "trouble changes it")
         )]
-        let mut count = self.target;
+        let mut counts = [self.small.target(), self.large.target()];
         #[cfg(any(test, feature = "trouble"))]
         if let Some(trouble) = &mut self.trouble {
-            count = trouble.buffers(count);
+            counts = counts.map(|count| trouble.buffers(count));
             if trouble.interrupts() {
                 timeout = Some(Duration::ZERO);
             }
@@ -405,7 +466,8 @@ impl Ring {
                 self.cancel(receive);
             }
         }
-        self.buffers.fill(count);
+        self.small.fill(counts[0]);
+        self.large.fill(counts[1]);
         if !self.come.is_empty() {
             timeout = Some(Duration::ZERO);
         }
@@ -504,12 +566,17 @@ impl Ring {
     fn event(&mut self, entry: &cqueue::Entry) -> Option<Event> {
         let (kind, token) = unpack(entry.user_data())?;
         let (result, more) = (entry.result(), cqueue::more(entry.flags()));
-        if !more && matches!(kind, Kind::Accept | Kind::Poll | Kind::Receive | Kind::Wake) {
+        if !more
+            && matches!(
+                kind,
+                Kind::Accept | Kind::Poll | Kind::Receive | Kind::ReceiveOnce | Kind::Wake
+            )
+        {
             self.under_way -= 1;
         }
         Some(match kind {
-            Kind::Receive => {
-                let bytes = self.received(result, entry.flags());
+            Kind::Receive | Kind::ReceiveOnce => {
+                let bytes = self.received(kind, token, (result, entry.flags()));
                 Event::Received { token, bytes, more }
             }
             Kind::Send => match self.sends.completed(SendId(token.index()), result) {
@@ -545,17 +612,27 @@ impl Ring {
     }
 
     #[inline]
-    fn received(&mut self, result: i32, flags: u32) -> io::Result<Bytes> {
+    fn received(
+        &mut self,
+        kind: Kind,
+        token: Token,
+        (result, flags): (i32, u32),
+    ) -> io::Result<Bytes> {
+        let buffers = match kind {
+            Kind::ReceiveOnce => &mut self.large,
+            _ => &mut self.small,
+        };
         let memory = cqueue::buffer_select(flags).and_then(|id| {
-            // SAFETY: the completion that was read now names the buffer, and no other one does: buffers are registered
-            // without `IOU_PBUF_RING_INC`, so that each is filled once.
-            unsafe { self.buffers.take(id) }
+            // SAFETY: the completion that was read now names the buffer of this group, and no other one does: buffers are
+            // registered without `IOU_PBUF_RING_INC`, so that each is filled once.
+            unsafe { buffers.take(id) }
         });
         match checked(result) {
             Ok(len) => {
                 let len = len as usize;
                 let memory = memory.unwrap_or_default();
                 debug_assert!(len <= memory.len());
+                buffers.used(token);
                 Ok(Bytes {
                     len: len.min(memory.len()),
                     memory,
@@ -563,11 +640,11 @@ impl Ring {
             }
             Err(error) => {
                 if error.raw_os_error() == Some(libc::ENOBUFS) {
-                    self.has_starved = true;
+                    buffers.starved();
                     self.counters.starved += 1;
                 }
                 if let Some(memory) = memory {
-                    self.give_back(memory);
+                    buffers.keep(memory);
                 }
                 Err(error)
             }
@@ -610,7 +687,9 @@ impl Drop for Ring {
     fn drop(&mut self) {
         if self.end() {
             // SAFETY: no receive is under way, and none will be: the ring is being dropped.
-            unsafe { self.buffers.free() };
+            unsafe { self.small.free() };
+            // SAFETY: as above.
+            unsafe { self.large.free() };
         }
         // Whatever is still there is leaked: `Lent` frees nothing.
         self.sends.leak();
@@ -621,6 +700,7 @@ impl Drop for Ring {
 fn restrict(io: &IoUring) -> io::Result<()> {
     let operations = [
         opcode::Send::CODE,
+        opcode::Recv::CODE,
         opcode::RecvMulti::CODE,
         opcode::AcceptMulti::CODE,
         opcode::PollAdd::CODE,
@@ -629,6 +709,8 @@ fn restrict(io: &IoUring) -> io::Result<()> {
     let mut restrictions: Vec<_> = operations.into_iter().map(Restriction::sqe_op).collect();
     let flags = squeue::Flags::BUFFER_SELECT | squeue::Flags::SKIP_SUCCESS;
     restrictions.push(Restriction::sqe_flags_allowed(flags.bits()));
+    let buffers = [REGISTER_PBUF_RING, UNREGISTER_PBUF_RING];
+    restrictions.extend(buffers.map(Restriction::register_op));
     io.submitter().register_restrictions(&mut restrictions)
 }
 

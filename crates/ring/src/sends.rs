@@ -43,7 +43,7 @@ pub(crate) enum Outcome {
 }
 
 /// Capacity above which the memory of a send is freed instead of used again.
-const KEPT_LEN: usize = 256 * 1024;
+const KEPT_LEN: usize = 64 * 1024;
 /// Capacity of all buffers that are kept for later sends.
 const KEPT: usize = 8 * 1024 * 1024;
 
@@ -54,6 +54,8 @@ pub(crate) struct Sends {
     spare: Vec<Vec<u8>>,
     /// Capacity of all `spare`.
     kept: usize,
+    /// Minimum number of spare buffers since the last [`Sends::trim`].
+    unused: usize,
 }
 
 impl Sends {
@@ -65,6 +67,7 @@ impl Sends {
     /// Returns an empty buffer, with capacity if one was used before.
     pub(crate) fn buffer(&mut self) -> Vec<u8> {
         let buffer = self.spare.pop().unwrap_or_default();
+        self.unused = self.unused.min(self.spare.len());
         self.kept -= buffer.capacity();
         buffer
     }
@@ -77,6 +80,15 @@ impl Sends {
             self.kept += capacity;
             self.spare.push(bytes);
         }
+    }
+
+    /// Frees what was spare since the last call.
+    pub(crate) fn trim(&mut self) {
+        let unused = self.unused.min(self.spare.len());
+        let freed = self.spare.drain(..unused);
+        self.kept -= freed.map(|buffer| buffer.capacity()).sum::<usize>();
+        self.spare.shrink_to_fit();
+        self.unused = self.spare.len();
     }
 
     /// Takes bytes to be sent; they stay where they are until the send is over. None, and the bytes are dropped, if there

@@ -44,6 +44,7 @@ pub(crate) enum Kind {
     Send = 5,
     /// The poll of the waker.
     Wake = 6,
+    ReceiveOnce = 7,
 }
 
 /// Packs kind and token into the number that the kernel returns.
@@ -63,6 +64,7 @@ pub(crate) fn unpack(number: u64) -> Option<(Kind, Token)> {
         4 => Kind::Receive,
         5 => Kind::Send,
         6 => Kind::Wake,
+        7 => Kind::ReceiveOnce,
         _ => return None,
     };
     let index = low & ((1 << Token::INDEX_BITS) - 1);
@@ -78,9 +80,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_packed_token_comes_back(index in 0_u32..1 << 28, generation: u32, kind in 1_u8..=6) {
-            let kind = [Kind::Accept, Kind::Cancel, Kind::Poll, Kind::Receive, Kind::Send, Kind::Wake]
-                [usize::from(kind) - 1];
+        fn a_packed_token_comes_back(index in 0_u32..1 << 28, generation: u32, kind in 0_usize..7) {
+            let kinds = [
+                Kind::Accept, Kind::Cancel, Kind::Poll, Kind::Receive, Kind::Send, Kind::Wake, Kind::ReceiveOnce,
+            ];
+            let kind = kinds[kind];
             let token = Token::new(index, generation).unwrap();
             prop_assert_eq!(unpack(pack(kind, token)), Some((kind, token)));
         }

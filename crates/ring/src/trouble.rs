@@ -1,6 +1,7 @@
 //! Trouble by dice, for tests: what a kernel may do and rarely does.
 
-/// Source of trouble: short sends, receives that end without being asked to, no buffers, interrupted waits.
+/// Source of trouble: short sends, receives that end without being asked to, no buffers or
+/// other ones, interrupted waits.
 #[derive(Debug, Clone)]
 pub struct Trouble {
     state: u64,
@@ -63,6 +64,11 @@ impl Trouble {
             1 => count.min(3),
             _ => count,
         }
+    }
+
+    /// True if the kernel is to get other buffers.
+    pub(crate) fn renews(&mut self) -> bool {
+        self.strikes(2)
     }
 
     /// True if a wait is to be interrupted.

@@ -35,7 +35,9 @@ use pieces::{Piece, Pieces};
 /// Longest wait while something has to be looked after.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 /// Number of unsent bytes from which on a connection is full.
-const FULL: usize = 64 * 1024;
+const FULL: usize = 48 * 1024;
+/// Time between two looks for memory that is not used.
+const TRIM_EVERY: Duration = Duration::from_secs(1);
 /// Number of events that a turn may take before what is to be sent by then goes to the kernel.
 const EVENTS_AHEAD: usize = 32;
 
@@ -44,7 +46,9 @@ const EVENTS_AHEAD: usize = 32;
 enum Hearing {
     /// The kernel receives for us.
     Armed,
-    /// As `Armed`, but its end is under way.
+    /// The kernel receives one piece for us.
+    Once,
+    /// The end of one of these is under way.
     Ending,
     Off,
 }
@@ -68,6 +72,8 @@ struct Conn {
     /// True if the connection is served even while the others are suspended.
     awake: bool,
     hearing: Hearing,
+    /// True if the last receive has filled a small buffer: more is likely to come than is wanted at once.
+    floods: bool,
     /// True while a poll is under way.
     is_polled: bool,
     /// Received and not reported.
@@ -121,8 +127,11 @@ pub(crate) struct Uring {
     spare: Chunk,
     /// Events reported since the last system call.
     events: usize,
-    /// Number of receive buffers as it was logged last.
+    /// Maximum number of receive buffers so far.
     buffers: usize,
+    trim_at: Moment,
+    /// Length of a small receive buffer.
+    small_len: usize,
 }
 
 impl Wake for Waker {
@@ -139,7 +148,7 @@ impl Uring {
         options: TcpOptions,
     ) -> (Self, Arc<dyn Wake>) {
         let waker = Arc::new(ring.waker());
-        let buffers = ring.counters().buffers;
+        let (buffers, small_len) = (ring.counters().buffers, ring.small_len());
         let driver = Self {
             ring,
             conns: SlotMap::with_key(),
@@ -160,6 +169,8 @@ impl Uring {
             spare: Chunk::with_room(CHUNK),
             events: 0,
             buffers,
+            trim_at: Moment(0),
+            small_len,
         };
         (driver, waker)
     }
@@ -178,6 +189,7 @@ impl Uring {
             reasons: Reasons::default(),
             awake: false,
             hearing: Hearing::Off,
+            floods: false,
             is_polled: false,
             pieces: Pieces::default(),
             has_ended: false,
@@ -209,10 +221,8 @@ impl Uring {
         let mut conn = self.conns.remove(key)?;
         let mut operations = 0;
         if let Some(token) = token(key) {
-            if conn.hearing != Hearing::Off {
-                operations += 1;
-                self.ring.cancel_receive(token);
-            }
+            operations += usize::from(conn.hearing != Hearing::Off);
+            end_receive(&mut self.ring, token, conn.hearing);
             if conn.is_polled {
                 operations += 1;
                 self.ring.cancel_poll(token);
@@ -285,15 +295,20 @@ impl Uring {
                 && !conn.said_bye
                 && !conn.connecting;
             match (wants, conn.hearing) {
+                (true, Hearing::Off) if conn.floods => {
+                    conn.hearing = Hearing::Once;
+                    self.ring.receive_once(token, socket);
+                }
                 (true, Hearing::Off) => {
                     conn.hearing = Hearing::Armed;
                     self.ring.receive(token, socket);
                 }
-                (false, Hearing::Armed) => {
+                (true, Hearing::Armed) if !conn.floods => {}
+                (true, Hearing::Once) | (_, Hearing::Ending | Hearing::Off) => {}
+                (_, Hearing::Armed | Hearing::Once) => {
+                    end_receive(&mut self.ring, token, conn.hearing);
                     conn.hearing = Hearing::Ending;
-                    self.ring.cancel_receive(token);
                 }
-                _ => {}
             }
             // A connection that is not received from must tell that it broke.
             let is_watched = !wants && conn.course == Course::Open && !conn.has_ended;
@@ -522,6 +537,14 @@ impl Drop for Uring {
     }
 }
 
+fn end_receive(ring: &mut Ring, token: Token, hearing: Hearing) {
+    match hearing {
+        Hearing::Armed => ring.cancel_receive(token),
+        Hearing::Once => ring.cancel_receive_once(token),
+        Hearing::Ending | Hearing::Off => {}
+    }
+}
+
 /// Returns the token of a connection. Generations of keys are odd; those of listeners are 0.
 #[inline]
 fn token(key: Key) -> Option<Token> {
@@ -581,7 +604,7 @@ impl Conn {
         if !self.pieces.is_empty() || self.has_ended || self.said_bye {
             self.queue(key, ready);
         }
-        if self.hearing != Hearing::Armed {
+        if matches!(self.hearing, Hearing::Ending | Hearing::Off) {
             self.unsettle(key, unsettled);
         }
     }

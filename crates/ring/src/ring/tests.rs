@@ -23,9 +23,16 @@ fn small() -> Options {
     Options {
         operations: 4,
         completions: 8,
-        buffer_len: 64,
-        buffers_first: 4,
-        buffers_max: 16,
+        small: BufferSizes {
+            len: 64,
+            first: 4,
+            max: 16,
+        },
+        large: BufferSizes {
+            len: 96,
+            first: 2,
+            max: 8,
+        },
         trouble: None,
     }
 }
@@ -89,7 +96,7 @@ fn a_trial_succeeds_where_the_system_offers_io_uring() {
 }
 
 #[test]
-fn few_buffers_cost_time_and_no_bytes_and_their_number_grows() {
+fn a_flood_that_uses_all_buffers_gets_no_more_of_them() {
     if !has_ring() {
         return;
     }
@@ -103,7 +110,86 @@ fn few_buffers_cost_time_and_no_bytes_and_their_number_grows() {
     writer.join().unwrap();
     let counters = ring.counters();
     assert!(counters.starved > 0, "{counters:?}");
-    assert_eq!(counters.buffers, 16, "{counters:?}");
+    assert_eq!(counters.buffers, 4, "{counters:?}");
+}
+
+#[test]
+fn many_connections_get_more_buffers_and_give_them_back() {
+    if !has_ring() {
+        return;
+    }
+    let options = Options {
+        operations: 64,
+        completions: 64,
+        ..small()
+    };
+    let mut ring = Ring::new(&options).unwrap();
+    let pairs: Vec<_> = (0..32).map(|_| UnixStream::pair().unwrap()).collect();
+    let speak = |ring: &mut Ring, say: &[u8]| {
+        for (i, (near, far)) in pairs.iter().enumerate() {
+            (&*far).write_all(say).unwrap();
+            ring.receive(token(u32::try_from(i).unwrap()), near.as_fd());
+        }
+        let mut heard = vec![Vec::new(); pairs.len()];
+        let mut ended = 0;
+        wait_for(ring, |ring, event| {
+            let Event::Received { token, bytes, more } = event else {
+                return None;
+            };
+            if let Ok(bytes) = bytes {
+                heard[token.index() as usize].extend_from_slice(&bytes.memory[..bytes.len]);
+                ring.give_back(bytes.memory);
+                if more {
+                    ring.cancel_receive(token);
+                }
+            } else if heard[token.index() as usize].is_empty() {
+                ring.receive(token, pairs[token.index() as usize].0.as_fd());
+                return None;
+            }
+            ended += usize::from(!more);
+            (ended == pairs.len()).then_some(())
+        });
+        assert!(heard.iter().all(|heard| heard == say));
+    };
+    speak(&mut ring, b"one");
+    let counters = ring.counters();
+    assert!(
+        counters.starved > 0 && counters.buffers == 16,
+        "{counters:?}"
+    );
+    ring.wait(Some(Duration::ZERO)).unwrap();
+    for buffers in [16, 8, 4, 4] {
+        ring.trim().unwrap();
+        assert_eq!(ring.counters().buffers, buffers);
+    }
+    speak(&mut ring, b"two");
+}
+
+#[test]
+fn a_single_receive_fills_one_buffer_and_can_be_cancelled() {
+    if !has_ring() {
+        return;
+    }
+    let mut ring = Ring::new(&small()).unwrap();
+    let (near, mut far) = UnixStream::pair().unwrap();
+    far.write_all(&[b'x'; 100]).unwrap();
+    for len in [96, 4] {
+        ring.receive_once(token(1), near.as_fd());
+        let (got, more) = wait_for(&mut ring, |_, event| match event {
+            Event::Received { bytes, more, .. } => Some((bytes.unwrap().len, more)),
+            _ => None,
+        });
+        assert_eq!((got, more), (len, false));
+    }
+    ring.receive_once(token(1), near.as_fd());
+    ring.wait(Some(Duration::ZERO)).unwrap();
+    assert!(ring.next_event().is_none());
+    ring.cancel_receive_once(token(1));
+    let error = wait_for(&mut ring, |_, event| match event {
+        Event::Received { bytes, .. } => Some(bytes.unwrap_err()),
+        _ => None,
+    });
+    assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
 }
 
 #[test]
@@ -272,6 +358,9 @@ enum Step {
     /// The ring sends so many bytes over this pair.
     Send(usize, u16),
     Cancel(usize),
+    /// The next receives of this pair are single ones, or not any more.
+    Turn(usize),
+    Trim,
     Wait,
 }
 
@@ -280,7 +369,9 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => (pair.clone(), 1_u16..3000).prop_map(|(pair, count)| Step::Write(pair, count)),
         3 => (pair.clone(), 1_u16..3000).prop_map(|(pair, count)| Step::Send(pair, count)),
-        1 => pair.prop_map(Step::Cancel),
+        1 => pair.clone().prop_map(Step::Cancel),
+        1 => pair.prop_map(Step::Turn),
+        1 => Just(Step::Trim),
         3 => Just(Step::Wait),
     ]
 }
@@ -295,6 +386,7 @@ struct Pair {
     /// A send is under way.
     is_sending: bool,
     is_receiving: bool,
+    receives_once: bool,
     queue: Vec<u8>,
     got: Vec<u8>,
     next: u8,
@@ -312,6 +404,7 @@ impl Pair {
             sent: Vec::new(),
             is_sending: false,
             is_receiving: false,
+            receives_once: false,
             queue: Vec::new(),
             got: Vec::new(),
             next: 0,
@@ -366,7 +459,10 @@ fn settle(ring: &mut Ring, pairs: &mut [Pair]) {
         let token = token(u32::try_from(i).unwrap());
         if !pair.is_receiving {
             pair.is_receiving = true;
-            ring.receive(token, pair.near.as_fd());
+            match pair.receives_once {
+                true => ring.receive_once(token, pair.near.as_fd()),
+                false => ring.receive(token, pair.near.as_fd()),
+            }
         }
         if !pair.is_sending && !pair.queue.is_empty() {
             pair.is_sending = true;
@@ -405,7 +501,12 @@ proptest! {
                     pair.sent.extend_from_slice(&bytes);
                     pair.queue.extend_from_slice(&bytes);
                 }
-                Step::Cancel(at) => ring.cancel_receive(token(u32::try_from(at).unwrap())),
+                Step::Cancel(at) => {
+                    ring.cancel_receive(token(u32::try_from(at).unwrap()));
+                    ring.cancel_receive_once(token(u32::try_from(at).unwrap()));
+                }
+                Step::Turn(at) => pairs[at].receives_once = !pairs[at].receives_once,
+                Step::Trim => ring.trim().unwrap(),
                 Step::Wait => ring.wait(Some(Duration::ZERO)).unwrap(),
             }
             while let Some(event) = ring.next_event() {

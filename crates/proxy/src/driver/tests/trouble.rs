@@ -1,6 +1,6 @@
 //! Connections over a ring that makes trouble: what both ends get must be what both ends sent.
 
-use weir_ring::Trouble;
+use weir_ring::{BufferSizes, Trouble};
 
 use super::*;
 
@@ -48,9 +48,16 @@ impl Play {
         let mut sizes = Options::default();
         sizes.operations = 8;
         sizes.completions = 16;
-        sizes.buffer_len = 4096;
-        sizes.buffers_first = 8;
-        sizes.buffers_max = 64;
+        sizes.small = BufferSizes {
+            len: 1024,
+            first: 8,
+            max: 64,
+        };
+        sizes.large = BufferSizes {
+            len: 4096,
+            first: 1,
+            max: 4,
+        };
         sizes.trouble = Some(Trouble::new(seed));
         let ring = Ring::new(&sizes).unwrap();
         let driver = Uring::new(ring, Vec::new(), TcpOptions::default()).0;

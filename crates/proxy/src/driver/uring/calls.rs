@@ -9,7 +9,8 @@ use weir_stats::Endpoint;
 use super::super::{
     CHUNK, Chunk, Completion, Course, Driver, Flow, Key, LINGER, Owner, Reasons, Why,
 };
-use super::{Conn, EVENTS_AHEAD, SHORT_WAIT, Uring};
+use super::sending::make_room;
+use super::{Conn, EVENTS_AHEAD, SHORT_WAIT, TRIM_EVERY, Uring};
 use crate::socket::{Socket, Stream, Target, TcpOptions};
 use crate::tls::Session;
 
@@ -27,6 +28,10 @@ impl Driver for Uring {
         let mut timeout = timeout;
         if !self.closing.is_empty() {
             self.linger();
+        }
+        if now >= self.trim_at {
+            self.trim_at = now.plus(TRIM_EVERY);
+            self.ring.trim()?;
         }
         self.accepting.settle(&mut self.ring, now, self.suspended);
         self.send_all();
@@ -117,6 +122,7 @@ impl Driver for Uring {
         if conn.tls.is_some() {
             return self.seal(key, bytes);
         }
+        make_room(&mut conn.outbox, bytes.len());
         conn.outbox.extend_from_slice(bytes);
         conn.flow()
     }

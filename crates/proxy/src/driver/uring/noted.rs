@@ -57,11 +57,12 @@ impl Uring {
                 conn.queue(key, &mut self.ready);
             }
             Ok(bytes) => {
-                conn.pieces.push(Piece::received(bytes.memory, bytes.len));
-                conn.queue(key, &mut self.ready);
-                if !conn.is_heard(self.suspended) {
+                conn.floods = bytes.len >= self.small_len;
+                if !conn.is_heard(self.suspended) || conn.floods && conn.hearing == Hearing::Armed {
                     conn.unsettle(key, &mut self.unsettled);
                 }
+                conn.pieces.push(Piece::received(bytes.memory, bytes.len));
+                conn.queue(key, &mut self.ready);
             }
             // The kernel had no buffer, or was told to end: if the connection is received from, it begins again.
             Err(error) if is_harmless(&error) => conn.unsettle(key, &mut self.unsettled),
@@ -140,7 +141,7 @@ impl Uring {
     /// Logs that the kernel had too few receive buffers.
     pub(super) fn log_growth(&mut self) {
         let buffers = self.ring.counters().buffers;
-        if buffers != self.buffers {
+        if buffers > self.buffers {
             self.buffers = buffers;
             tracing::info!("io_uring had too few receive buffers: there are {buffers} now");
         }

@@ -7,6 +7,19 @@ use super::super::{Flow, Key};
 use super::{Conn, FULL, Uring, token};
 use crate::tls::Session;
 
+/// Number of bytes from which on the outbox grows by steps of as many, and no longer by doubling.
+const STEP: usize = 16 * 1024;
+
+/// Makes room for so many more bytes in an outbox. A peer that does not read keeps the memory for long.
+#[inline]
+pub(super) fn make_room(outbox: &mut Vec<u8>, len: usize) {
+    let needed = outbox.len() + len;
+    if needed > outbox.capacity().max(2 * STEP) {
+        let room = needed.next_multiple_of(STEP);
+        outbox.reserve_exact(room - outbox.len());
+    }
+}
+
 impl Conn {
     /// Says if the connection takes more.
     #[inline]
@@ -30,6 +43,7 @@ impl Uring {
         };
         for part in Records::parts(bytes) {
             let before = conn.outbox.len();
+            make_room(&mut conn.outbox, Session::sealed_len_max(part.len()));
             conn.outbox
                 .resize(before + Session::sealed_len_max(part.len()), 0);
             let room = conn.outbox.get_mut(before..).unwrap_or_default();
