@@ -41,4 +41,4 @@ mod read;
 pub mod sqlstate;
 pub mod startup;
 
-pub use read::{MessageError, Strings};
+pub use read::{MessageError, Strings, before_nul};

@@ -2,8 +2,6 @@
 //!
 //! The cursor never allocates, never panics and never reads past the slice.
 
-use std::ffi::CStr;
-
 /// Reason for which a body is not the message that its tag announced. Texts are PostgreSQL's where it has one
 /// (`libpq/pqformat.c`). Clients get SQLSTATE 08P01 for all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -128,13 +126,30 @@ impl<'a> Reader<'a> {
 }
 
 /// Splits off the C string at the start of `bytes`; `None` without a NUL.
-///
-/// `CStr` is used only for its search, which examines a word at a time.
 #[inline]
 pub(crate) fn split_cstr(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let string = CStr::from_bytes_until_nul(bytes).ok()?.to_bytes();
-    let rest = bytes.get(string.len() + 1..)?;
-    Some((string, rest))
+    let (string, rest) = bytes.split_at_checked(find_nul(bytes)?)?;
+    Some((string, rest.get(1..)?))
+}
+
+/// Returns the bytes in front of the first NUL; all of them without one.
+///
+/// The text of a statement is looked for several times while its message is handled, and may be long.
+#[inline]
+#[must_use]
+pub fn before_nul(bytes: &[u8]) -> &[u8] {
+    find_nul(bytes)
+        .and_then(|end| bytes.get(..end))
+        .unwrap_or(bytes)
+}
+
+/// Returns the place of the first NUL. Most names are empty, which needs no search.
+#[inline]
+fn find_nul(bytes: &[u8]) -> Option<usize> {
+    match bytes.first()? {
+        0 => Some(0),
+        _ => memchr::memchr(0, bytes),
+    }
 }
 
 /// C strings of a list that was checked when its message was parsed.
@@ -158,5 +173,22 @@ impl<'a> Iterator for Strings<'a> {
         let (string, rest) = split_cstr(self.rest)?;
         self.rest = rest;
         Some(string)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_ends_at_its_first_nul_wherever_that_is() {
+        for len in 0..70 {
+            let text = vec![b'x'; len];
+            let whole = [&text[..], b"\0rest\0"].concat();
+            assert_eq!(before_nul(&whole), text);
+            assert_eq!(split_cstr(&whole), Some((&text[..], &b"rest\0"[..])));
+            assert_eq!(before_nul(&text), text, "without a NUL");
+            assert_eq!(split_cstr(&text), None);
+        }
     }
 }

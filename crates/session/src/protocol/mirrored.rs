@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use foldhash::fast::FixedState;
 use weir_rules::{Mirroring, Wish};
+use weir_wire::before_nul;
 use weir_wire::frame::HEADER_LEN;
 
 pub use crate::counted::rows_of;
@@ -40,10 +41,7 @@ impl Request {
     pub fn text(&self) -> &[u8] {
         match self {
             Self::Simple(text) => text,
-            Self::Bound { definition, .. } => {
-                let mut parts = definition.split(|byte| *byte == 0);
-                parts.next().unwrap_or_default()
-            }
+            Self::Bound { definition, .. } => before_nul(definition),
         }
     }
 

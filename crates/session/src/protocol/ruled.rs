@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use weir_rules::{Fits, Now, Permit, Rejection, Rules, Stage, Statement as Ruled, Verdict, Wish};
 use weir_sql::{SHAPE_MAX, Shaper};
+use weir_wire::before_nul;
 use weir_wire::frame::{HEADER_LEN, Header, Side, header};
 use weir_wire::frontend::{self, tag};
 
@@ -207,8 +208,7 @@ impl Ruling<'_> {
     /// Decides on what the client's name of a statement stands for, which is about to run.
     pub(crate) fn decide_bound(&mut self, client: &Client, name: &[u8], stage: Stage) -> Verdict {
         if name.is_empty() {
-            let mut parts = client.unnamed_body().split(|byte| *byte == 0);
-            let text = parts.next().unwrap_or_default();
+            let text = before_nul(client.unnamed_body());
             return match client.unnamed_body().is_empty() {
                 true => self.decide_unknown(client),
                 false => self.decide((text, true), stage),

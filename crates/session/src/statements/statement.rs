@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use weir_sql::{Access, Effects, Judge, ShapeKey, Shaper};
+use weir_wire::before_nul;
 use weir_wire::encode;
 
 use crate::sql::{self, Deallocated};
@@ -146,7 +147,7 @@ impl Statement {
     }
 
     fn new(id: u64, body: &[u8], context: Option<Arc<Context>>) -> Self {
-        let text = body.split(|byte| *byte == 0).next().unwrap_or_default();
+        let text = before_nul(body);
         let returns_rows = sql::may_return_rows(text);
         Self {
             id,

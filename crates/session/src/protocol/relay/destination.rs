@@ -15,6 +15,7 @@
 use std::sync::Arc;
 
 use weir_sql::{Access, Cause, Judge, Modes, Step};
+use weir_wire::before_nul;
 use weir_wire::frame::{HEADER_LEN, Header, Side, header};
 use weir_wire::frontend::{self, Kind, tag};
 
@@ -274,9 +275,9 @@ impl<'a, 'i> Reader<'a, 'i> {
             return self.primary(Cause::Unprepared);
         }
         // The body ends in the parameter types; an empty one was too long to keep.
-        match body.iter().position(|byte| *byte == 0) {
-            Some(end) => self.text(body.get(..end).unwrap_or_default()),
-            None => self.primary(Cause::Long),
+        match before_nul(body) {
+            text if text.len() < body.len() => self.text(text),
+            _ => self.primary(Cause::Long),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Text of a batch's first statement, also if it was prepared earlier.
 
+use weir_wire::before_nul;
 use weir_wire::frame::{Side, frame};
 use weir_wire::frontend::{Bind, tag};
 
@@ -26,6 +27,6 @@ pub fn first_text<'t>(batch: &Batch<'t>, client: &'t Client) -> Option<&'t [u8]>
         return Some(known.text());
     }
     let (_, body) = client.current_unnamed();
-    let text = body.split(|byte| *byte == 0).next();
-    text.filter(|text| head.statement.is_empty() && !text.is_empty())
+    let text = before_nul(body);
+    (head.statement.is_empty() && !text.is_empty()).then_some(text)
 }

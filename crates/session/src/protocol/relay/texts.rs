@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_wire::before_nul;
 use weir_wire::encode;
 use weir_wire::frame::{HEADER_LEN, Side, header};
 use weir_wire::frontend::{self, tag};
@@ -49,9 +50,7 @@ fn prepared<'c>(client: &'c Client, name: &[u8]) -> Option<&'c [u8]> {
         return Some(known.text());
     }
     let (_, body) = client.current_unnamed();
-    body.split(|byte| *byte == 0)
-        .next()
-        .filter(|_| name.is_empty())
+    name.is_empty().then(|| before_nul(body))
 }
 
 impl Client {

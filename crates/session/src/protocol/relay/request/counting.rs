@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_sql::ShapeKey;
+use weir_wire::before_nul;
 use weir_wire::frontend::{self, BindHead};
 
 use super::{Message, Work};
@@ -54,8 +55,7 @@ impl Work<'_, '_, '_, '_> {
         let Some(digests) = &mut self.link.digests else {
             return Counted::default();
         };
-        let text = definition.split(|byte| *byte == 0).next();
-        let text = text.unwrap_or_default();
+        let text = before_nul(definition);
         let shape = digests.shaper.first(text, message.is_whole());
         self.link.client.unnamed_shape = shape;
         self.counted(shape, text)
@@ -99,7 +99,7 @@ impl Work<'_, '_, '_, '_> {
         let digest = match ours {
             None if head.statement.is_empty() => {
                 let body = client.unnamed_body();
-                let text = body.split(|byte| *byte == 0).next().unwrap_or_default();
+                let text = before_nul(body);
                 let shape = client.unnamed_shape;
                 shape.map(|shape| digests.enter(shape, unix, text))
             }

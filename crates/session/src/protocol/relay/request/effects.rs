@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use weir_sql::{Asks, Effects, Reason, Reasons, Resets, Sequences};
 use weir_wire::backend::TransactionStatus;
+use weir_wire::before_nul;
 use weir_wire::encode;
 
 use super::{Link, Message, Work};
@@ -131,10 +132,9 @@ impl Work<'_, '_, '_, '_> {
         if !self.is_judging() {
             return None;
         }
-        let text = definition.split(|byte| *byte == 0).next();
-        match text.filter(|_| message.is_whole()) {
-            Some(text) => self.link.judge.effects(text, true),
-            None => Some(unknown()),
+        match message.is_whole() {
+            true => self.link.judge.effects(before_nul(definition), true),
+            false => Some(unknown()),
         }
     }
 

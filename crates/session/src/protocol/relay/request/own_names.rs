@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use weir_sql::{Effects, Reason};
 use weir_wire::backend::TransactionStatus;
+use weir_wire::before_nul;
 use weir_wire::encode;
 use weir_wire::frontend;
 
@@ -174,10 +175,7 @@ impl Work<'_, '_, '_, '_> {
         let mapped = mapped.and_then(|(name, known)| Some((Arc::clone(name), Arc::clone(known?))));
         let text = match &mapped {
             Some((_, known)) => known.text().to_vec(),
-            None if statement.is_empty() => {
-                let mut parts = client.current_unnamed().1.split(|byte| *byte == 0);
-                parts.next().unwrap_or_default().to_vec()
-            }
+            None if statement.is_empty() => before_nul(client.current_unnamed().1).to_vec(),
             None => {
                 let own = client.own_names.as_ref();
                 let known = own.and_then(|own| own.known.get(key(statement)));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weir_sql::Reason;
 use weir_wire::backend::TransactionStatus;
+use weir_wire::before_nul;
 use weir_wire::encode;
 use weir_wire::frame::{Side, frame};
 use weir_wire::frontend::{self, BindHead, tag};
@@ -27,20 +28,20 @@ const KEPT_MAX: usize = 100;
 impl Work<'_, '_, '_, '_> {
     pub(super) fn parse(&mut self, message: Message) -> Result<bool, ClientFault> {
         let body = self.body(message);
-        let Some(end) = body.iter().position(|byte| *byte == 0) else {
+        let end = before_nul(body).len();
+        if end == body.len() {
             return if message.is_whole() {
                 Err(ClientFault::Malformed(tag::PARSE))
             } else {
                 Ok(false)
             };
-        };
+        }
         let (name, definition) = (
             body.get(..end).unwrap_or_default(),
             body.get(end + 1..).unwrap_or_default(),
         );
         if self.link.server.status() != TransactionStatus::Idle {
-            let text = definition.split(|byte| *byte == 0).next();
-            self.note_commit(text.filter(|_| message.is_whole()));
+            self.note_commit(message.is_whole().then(|| before_nul(definition)));
         }
         if name.is_empty() {
             return Ok(self.parse_unnamed(message, definition));
@@ -82,8 +83,7 @@ impl Work<'_, '_, '_, '_> {
 
     /// Decides on a Parse whose text is not kept. True if a query rule rejects it.
     fn refuses_unkept(&mut self, message: Message, name: &[u8], definition: &[u8]) -> bool {
-        let text = definition.split(|byte| *byte == 0).next();
-        let text = text.unwrap_or_default();
+        let text = before_nul(definition);
         let Some(refusal) = self.judge_parse(text, message.is_whole()) else {
             self.note_unlisted();
             return false;

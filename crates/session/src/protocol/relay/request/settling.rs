@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use weir_sql::Effects;
 use weir_wire::backend::TransactionStatus;
+use weir_wire::before_nul;
 use weir_wire::encode;
 use weir_wire::frontend::{self, tag};
 
@@ -90,10 +91,10 @@ impl Work<'_, '_, '_, '_> {
 
     /// Handles an unnamed Parse. Returns false if it must wait.
     pub(super) fn parse_unnamed(&mut self, message: Message, definition: &[u8]) -> bool {
-        let text = definition.split(|byte| *byte == 0).next();
-        let deallocated = text.filter(|_| message.is_whole());
-        let deallocated = deallocated.and_then(|text| self.deallocated_by(text));
-        self.note_local(text.filter(|_| message.is_whole()));
+        let text = before_nul(definition);
+        let whole = message.is_whole().then_some(text);
+        let deallocated = whole.and_then(|text| self.deallocated_by(text));
+        self.note_local(whole);
         let serial = self.link.registry.serial();
         if let Some(Deallocated::One(name)) = deallocated {
             if self.is_unsettled(&name, false) {
@@ -104,7 +105,7 @@ impl Work<'_, '_, '_, '_> {
             }
         }
         let kept = if message.is_whole() { definition } else { &[] };
-        if let Some(refusal) = self.judge_parse(text.unwrap_or_default(), message.is_whole()) {
+        if let Some(refusal) = self.judge_parse(text, message.is_whole()) {
             self.link.server.sent = Sent::OpenBatch;
             self.refuse_parse(b"", refusal);
             self.begin_rest(message, Rest::Discard);
@@ -112,7 +113,7 @@ impl Work<'_, '_, '_, '_> {
         }
         let effects = self.effects_of_parse(message, definition);
         if let Some(effects) = &effects
-            && let Some(refusal) = self.refusal_of(effects, text.unwrap_or_default())
+            && let Some(refusal) = self.refusal_of(effects, text)
         {
             self.refuse_parse(b"", refusal);
             self.begin_rest(message, Rest::Discard);
@@ -127,7 +128,7 @@ impl Work<'_, '_, '_, '_> {
         }
         if let Some(effects) = &effects
             && effects.names
-            && !self.share_names(effects, text.unwrap_or(definition), false)
+            && !self.share_names(effects, text, false)
         {
             return false;
         }
