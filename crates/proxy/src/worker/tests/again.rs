@@ -136,6 +136,22 @@ fn a_read_runs_again_whose_reply_a_crash_has_broken_off() {
 }
 
 #[test]
+fn a_reply_that_a_crash_follows_in_the_same_packet_is_told() {
+    let (mut world, client) = begun("");
+    world.callers[client].say(&read());
+    world.callers[client].serve();
+    world.turn(0);
+    let server = &mut world.servers[0];
+    server.hear();
+    while server.work() {}
+    server.crash_behind(server.unsent());
+    world.settle();
+    let heard = world.callers[client].heard();
+    assert!(heard.starts_with(SEEN), "{heard}");
+    assert_eq!(world.ask(client, &read()), SEEN);
+}
+
+#[test]
 fn the_reply_to_a_write_that_a_crash_has_broken_off_is_told() {
     let text = "BEGIN; SELECT nextval('public.seq_1'); COMMIT; SELECT 'y'";
     let (heard, is_closed) = crashes_behind_the_reply(text);

@@ -296,6 +296,10 @@ impl Work<'_, '_> {
             return false;
         }
         let is_in_reply = !self.to_client.is_empty();
+        if is_in_reply && !self.server.owes_client() {
+            // The reply is complete, and the client waits for it.
+            return false;
+        }
         self.server.warning = Some(Warning {
             body: body.into(),
             is_in_reply,
@@ -347,7 +351,8 @@ impl Work<'_, '_> {
     /// of the reply follows.
     fn settle_warning(&mut self, warning: Warning, told: &Arc<Reported>) {
         let rest = self.to_client.take();
-        let is_new = warning.is_in_reply && self.server.hidden_reply.is_empty();
+        let is_begun = warning.is_in_reply && self.server.owes_client();
+        let is_new = is_begun && self.server.hidden_reply.is_empty();
         // The value that a reply reports is not reported again.
         if is_new && rest.ends_with(&warning.body) && Arc::ptr_eq(told, &self.client.reported) {
             self.server.hidden_reply = rest;
