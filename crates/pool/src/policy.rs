@@ -26,10 +26,10 @@ pub struct Policy {
     /// `server_login_retry`: time for which new clients fail fast after a failed login, and the longest pause between
     /// login attempts.
     pub login_retry: Duration,
-    /// `failover_hold`: time for which clients wait for a host that has served before and cannot be reached now. Zero:
-    /// they fail at once, as for a host that has never served.
+    /// `failover_hold`: time after which clients fail that have waited for a host that had served before and cannot be
+    /// reached now. They wait for any other host up to `wait_timeout`. Zero: they fail at once, whatever the host.
     pub hold: Duration,
-    /// `min_time_between_holds`: an outage that begins sooner after the one before holds nobody.
+    /// `min_time_between_holds`: an outage that begins sooner after the one before has no hold.
     pub between_holds: Duration,
     /// `server_round_robin`: use the server that was unused longest instead of the warmest.
     pub round_robin: bool,

@@ -120,6 +120,8 @@ pub struct Shard {
     grow_at: Moment,
     /// The limit that refused the last attempt to grow.
     refusal: Option<Refusal>,
+    /// End of the last hold whose waiters were failed.
+    gave_up: Moment,
     evict_at: Moment,
     min_at: Moment,
     /// The earliest end of a lifetime that has not been acted upon.
@@ -190,6 +192,7 @@ impl Shard {
             served_at: Moment(0),
             grow_at: Moment::NEVER,
             refusal: None,
+            gave_up: Moment(0),
             evict_at: Moment(0),
             min_at: Moment(0),
             next_expiry: Moment::NEVER,

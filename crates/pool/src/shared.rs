@@ -201,11 +201,7 @@ impl Shared {
     pub fn set_paused(&self, is_paused: bool) {
         if !is_paused && self.is_paused() {
             self.forget_hold();
-            self.failing_until.store(0, SeqCst);
-            self.rejected_until.store(0, SeqCst);
-            for gate in self.hosts().gates() {
-                gate.forgive();
-            }
+            self.forgive();
         }
         self.is_paused.store(is_paused, SeqCst);
     }

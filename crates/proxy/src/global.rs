@@ -257,6 +257,7 @@ impl Global {
                     .write()
                     .unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
                 pool.shared.set_hosts(hosts);
+                pool.shared.forgive();
                 orders::pause(pool, &halts);
                 self.settle_sizing(pool);
             }

@@ -37,6 +37,7 @@ mod keeping;
 mod listening;
 mod lobby;
 mod login;
+mod login_failure;
 mod looking;
 mod measure;
 mod mirroring;

@@ -233,7 +233,7 @@ section! {
         fallback_max_share: u32 = ranged("100", 1, 100);
         /// Choice between two hosts that both accept writes, if no third host decides within `failover_hold`: `newest` uses the higher timeline, `keep` the primary of before, `refuse` neither.
         split_brain: SplitBrain = word(SplitBrain::NAMES, "newest");
-        /// Time for which clients wait for a new primary, or for the only host of their database after it has gone, before their statements fail; 0 = they fail at once.
+        /// Time for which clients wait for a new primary, or for the only host of their database after it has gone, before their statements fail; 0 = they fail at once, also if the host was never reached.
         failover_hold: Duration = Opt::new(Kind::Duration(Unit::Seconds), "60", 0, 86_400);
         /// An outage that begins sooner than this after the end of the one before lets nobody wait.
         min_time_between_holds: Duration = Opt::new(Kind::Duration(Unit::Seconds), "60", 0, 86_400);

@@ -197,6 +197,7 @@ impl Shard {
         if self.shared.is_failing(now) {
             return self.fail_waiters();
         }
+        self.fail_held();
         // Announce waiters before looking for idle servers, see `shared`.
         self.announce_wait();
         let looks_for_seats = self.policy.limits_assigned || !self.idle.is_empty();
@@ -448,6 +449,8 @@ impl Shard {
         if !has_servers && !is_held && self.is_hopeless(started, kind) {
             match kind {
                 FailureKind::Rejected => self.shared.set_failing(now.plus(retry)),
+                // Clients wait in the queue, for `query_wait_timeout` at most.
+                _ if !self.policy.hold.is_zero() => return self.serve_queue(now),
                 _ => self.shared.set_unreachable(now, now.plus(retry)),
             }
             // The other lanes fail their waiters when `retry` is called on them.
@@ -471,6 +474,11 @@ impl Shard {
                 true
             }
             Hold::Goes => true,
+            Hold::Ended => {
+                // The other lanes fail theirs when `retry` is called on them.
+                self.wake = true;
+                false
+            }
             Hold::No => false,
         }
     }
@@ -488,6 +496,24 @@ impl Shard {
             }
             FailureKind::Rejected => true,
         }
+    }
+
+    /// Fails the clients that have waited through a hold.
+    fn fail_held(&mut self) {
+        let gave_up = self.shared.gave_up();
+        if gave_up <= self.gave_up {
+            return;
+        }
+        self.gave_up = gave_up;
+        while self.queue.head_since().is_some_and(|since| since < gave_up)
+            && let Some(client) = self.queue.pop()
+        {
+            self.actions.push_back(Action::Fail {
+                client,
+                error: WaitError::ServerDown,
+            });
+        }
+        self.announce_wait();
     }
 
     fn fail_waiters(&mut self) {

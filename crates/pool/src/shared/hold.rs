@@ -1,5 +1,5 @@
-//! Hold: clients go on waiting while no host of their pool can be reached, because one of them has served before and is
-//! likely to come back.
+//! Hold: while no host of their pool can be reached and one of them has served before, logins are tried often, because it is
+//! likely to come back. Clients that have waited through all of the hold fail at its end.
 
 use std::time::Duration;
 
@@ -19,15 +19,22 @@ pub(crate) enum Hold {
     Began(Moment),
     /// They wait on.
     Goes,
-    /// They do not.
+    /// A hold has ended just now: those who wait have waited for long enough.
+    Ended,
+    /// There is none.
     No,
 }
+
+/// Stands for the end of an outage's hold that is over, or that was none.
+const OVER: u64 = 1;
 
 /// Hold of a pool.
 #[derive(Debug)]
 pub(super) struct Holding {
-    /// When clients stop waiting for the end of the present outage; 0 = there is none.
+    /// When clients stop waiting for the end of the present outage; 0 = there is none, [`OVER`] = they have stopped.
     until: AtomicU64,
+    /// When the last hold ended without an answer of a host; 0 = none did.
+    gave_up: AtomicU64,
     /// When the present outage began, for the log.
     since: AtomicU64,
     /// When the last outage ended; 0 = there was none.
@@ -38,6 +45,7 @@ impl Holding {
     pub(super) const fn new() -> Self {
         Self {
             until: AtomicU64::new(0),
+            gave_up: AtomicU64::new(0),
             since: AtomicU64::new(0),
             ended: AtomicU64::new(0),
         }
@@ -53,21 +61,39 @@ impl Shared {
         }
         let Holding {
             until,
+            gave_up,
             since,
             ended,
         } = &self.holding;
         let last = ended.load(SeqCst);
         let is_soon = last != 0 && now < Moment(last).plus(policy.between_holds);
-        let end = if is_soon { now } else { now.plus(policy.hold) };
-        match until.compare_exchange(0, end.0.max(1), SeqCst, SeqCst) {
+        let end = match is_soon {
+            true => OVER,
+            false => now.plus(policy.hold).0.max(OVER + 1),
+        };
+        match until.compare_exchange(0, end, SeqCst, SeqCst) {
             Ok(_) if is_soon => Hold::No,
             Ok(_) => {
                 since.store(now.0, SeqCst);
-                Hold::Began(end)
+                Hold::Began(Moment(end))
             }
             Err(end) if now.0 < end => Hold::Goes,
-            Err(_) => Hold::No,
+            Err(OVER) => Hold::No,
+            Err(end) => match until.compare_exchange(end, OVER, SeqCst, SeqCst) {
+                Ok(_) => {
+                    gave_up.store(now.0, SeqCst);
+                    Hold::Ended
+                }
+                // Another lane has ended it, or a host is back.
+                Err(_) => Hold::No,
+            },
         }
+    }
+
+    /// Moment at which the last hold ended without an answer of a host. Who has waited since before then has waited for
+    /// long enough.
+    pub(crate) fn gave_up(&self) -> Moment {
+        Moment(self.holding.gave_up.load(SeqCst))
     }
 
     /// Ends the outage, because a login has succeeded. Returns the moment at which it began, if clients were held.
@@ -76,6 +102,7 @@ impl Shared {
             until,
             since,
             ended,
+            ..
         } = &self.holding;
         if until.load(SeqCst) == 0 || until.swap(0, SeqCst) == 0 {
             return None;

@@ -49,6 +49,16 @@ impl Shared {
         Some(earliest)
     }
 
+    /// Forgets failed logins: the administrator has changed something, or knows that the hosts are back.
+    pub fn forgive(&self) {
+        self.unreachable_at.store(0, SeqCst);
+        self.failing_until.store(0, SeqCst);
+        self.rejected_until.store(0, SeqCst);
+        for gate in self.hosts().gates() {
+            gate.forgive();
+        }
+    }
+
     // === logins ===
 
     /// True if new clients fail fast: a login failed, and no server is left to wait for.

@@ -13,7 +13,7 @@ use weir_stats::Endpoint;
 
 use super::Worker;
 use super::ids::{LaneId, ServerId};
-use super::server::is_local;
+use super::login_failure::is_local;
 use super::slots::{Server, Stage, tcp_targets};
 use crate::driver::{Driver, Key, Owner};
 use crate::global::LastError;

@@ -18,7 +18,7 @@ use weir_wire::sqlstate::SqlState;
 
 use super::Worker;
 use super::ids::{ClientId, LaneId, ServerId};
-use super::server::refusal_code;
+use super::login_failure::refusal_code;
 use super::slots::{Client, Group, Server, Stage};
 use super::tables::{Link, Tables};
 use crate::driver::Driver;

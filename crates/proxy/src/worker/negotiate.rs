@@ -47,7 +47,7 @@ impl<D: Driver> Worker<D> {
         }
         match self.outgoing(id) {
             Err(NoSuchSettings) => {
-                self.server_not_secured(id, "the TLS settings of this pool are not in force");
+                self.not_agreed(id, "the TLS settings of this pool are not in force");
             }
             Ok(None) => self.begin_login(id),
             Ok(Some(outgoing)) if outgoing.is_direct() => self.secure_server(id, outgoing),
@@ -91,7 +91,7 @@ impl<D: Driver> Worker<D> {
                 self.server_not_secured(id, "server does not support SSL, but SSL was required");
             }
             Answer::No => self.begin_login(id),
-            Answer::Strange(text) => self.server_not_secured(id, text),
+            Answer::Strange(text) => self.not_agreed(id, text),
         }
         input.len()
     }
@@ -110,12 +110,21 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    pub(super) fn server_not_secured(&mut self, id: ServerId, reason: &str) {
+    fn not_agreed(&mut self, id: ServerId, reason: &str) {
         let error = LastError {
             text: reason.to_owned(),
             body: None,
         };
         self.login_failed(id, error, FailureKind::Refused);
+    }
+
+    /// Handles a server that lacks TLS, or with which no handshake succeeds.
+    pub(super) fn server_not_secured(&mut self, id: ServerId, reason: &str) {
+        let error = LastError {
+            text: reason.to_owned(),
+            body: None,
+        };
+        self.login_unfit(id, error);
     }
 
     // --- cancels ---

@@ -88,21 +88,46 @@ fn clients_of_a_host_that_stays_away_fail_after_the_hold() {
     let over = Moment(10).plus(Duration::from_secs(60));
     let (news, has_failed) = fail(shard, over, 3, FailureKind::Timeout);
     assert!(news.is_empty() && has_failed, "{news:?}");
-    assert_eq!(
-        shard.checkout(over, ClientId(4), Want::Any),
-        Checkout::FailFast
-    );
+    assert_eq!(shard.waiting(), 1, "the other one has come just now");
+    // Whoever comes later waits, too.
+    let later = over.plus(Duration::from_secs(70));
+    let (news, has_failed) = fail(shard, later, 4, FailureKind::Timeout);
+    assert!(news.is_empty() && !has_failed, "{news:?}");
+    assert_eq!(shard.waiting(), 2);
 }
 
 #[test]
-fn clients_of_a_host_that_never_answered_fail_at_once() {
+fn clients_of_other_lanes_fail_after_the_hold_too() {
+    let policy = Policy {
+        hold: Duration::from_secs(60),
+        ..of_size(2)
+    };
+    let mut pool = super::pool(2, policy);
+    pool.host.trust();
+    let (first, second) = pool.shards.split_at_mut(1);
+    let (shard, other) = (&mut first[0], &mut second[0]);
+    assert!(!fail(shard, Moment(10), 1, FailureKind::Refused).1);
+    let _ = ticket(other.checkout(Moment(11), ClientId(2), Want::Any));
+    let over = Moment(10).plus(Duration::from_secs(60));
+    assert!(fail(shard, over, 3, FailureKind::Refused).1);
+    let wakes = std::iter::from_fn(|| shard.poll(over)).count();
+    assert_eq!(wakes, 0, "told before");
+    other.retry(over);
+    let failed = std::iter::from_fn(|| other.poll(over));
+    let failed = failed.filter(|action| matches!(action, Action::Fail { .. }));
+    assert_eq!(failed.count(), 1);
+    assert_eq!(other.waiting(), 0);
+}
+
+#[test]
+fn clients_of_a_host_that_never_answered_wait_without_news() {
     let policy = Policy {
         hold: Duration::from_secs(60),
         ..of_size(2)
     };
     let mut pool = pool(1, policy);
     let (news, has_failed) = fail(&mut pool.shards[0], Moment(1), 1, FailureKind::Refused);
-    assert!(news.is_empty() && has_failed, "{news:?}");
+    assert!(news.is_empty() && !has_failed, "{news:?}");
     // An earlier process has used it.
     let mut pool = super::pool(1, Policy::clone(pool.shards[0].policy()));
     pool.host.trust();
@@ -118,7 +143,7 @@ fn a_refused_password_is_not_waited_for() {
 }
 
 #[test]
-fn an_outage_soon_after_another_holds_nobody() {
+fn an_outage_soon_after_another_begins_no_hold() {
     let mut pool = pool_after_a_loss();
     let shard = &mut pool.shards[0];
     assert!(!fail(shard, Moment(10), 2, FailureKind::Refused).1);
@@ -130,13 +155,28 @@ fn an_outage_soon_after_another_holds_nobody() {
     while shard.poll(back).is_some() {}
     let soon = back.plus(Duration::from_secs(29));
     let (news, has_failed) = fail(shard, soon, 3, FailureKind::Refused);
-    assert!(news.is_empty() && has_failed, "{news:?}");
-    // Neither does it hold anybody later.
-    let later = back.plus(Duration::from_secs(50));
+    assert!(news.is_empty() && !has_failed, "{news:?}");
+    // Neither is there one later, whose end would fail anybody.
+    let later = soon.plus(Duration::from_secs(70));
     let (news, has_failed) = fail(shard, later, 4, FailureKind::Refused);
-    assert!(news.is_empty() && has_failed, "{news:?}");
+    assert!(news.is_empty() && !has_failed, "{news:?}");
+    assert_eq!(shard.waiting(), 2);
+}
+
+#[test]
+fn a_change_of_the_administrator_ends_the_pause_after_a_rejected_login() {
+    let mut pool = pool_after_a_loss();
+    let shard = &mut pool.shards[0];
+    assert!(fail(shard, Moment(10), 2, FailureKind::Rejected).1);
     assert_eq!(
-        shard.checkout(later, ClientId(5), Want::Any),
+        shard.checkout(Moment(11), ClientId(3), Want::Any),
         Checkout::FailFast
+    );
+    shard.shared().forgive();
+    let _ = ticket(shard.checkout(Moment(12), ClientId(4), Want::Any));
+    start(shard, Moment(12), 9);
+    assert_eq!(
+        shard.connected(Moment(13), ServerId(9)),
+        Checkin::Assigned(ClientId(4))
     );
 }

@@ -78,7 +78,7 @@ fn a_login_goes_on_to_the_next_host_and_others_learn_that_the_first_fails() {
 
 #[test]
 fn a_pool_that_moves_takes_the_limits_of_its_new_host() {
-    let lines = "server_login_retry = 15\n[databases]\nshop = host=10.0.0.1\n; no others";
+    let lines = "server_login_retry = 15\nfailover_hold = 0\n[databases]\nshop = host=10.0.0.1\n; no others";
     let mut world = World::new(1, lines);
     world.host = Host::Refuses;
     for _ in 0..12 {

@@ -240,7 +240,7 @@ fn an_error_of_the_query_refuses_the_login_and_tells_nothing() {
 #[test]
 fn without_a_server_nobody_is_let_in() {
     for host in [Host::Refuses, Host::Rejects("28P01")] {
-        let mut world = world();
+        let mut world = world_with("failover_hold = 0");
         world.host = host;
         let client = try_in(&mut world, "ann", &[], "pencil");
         world.advance(Duration::from_secs(1));
@@ -468,4 +468,20 @@ fn an_answer_is_believed_for_a_while_if_that_is_wished() {
     let before = lock(&world.catalog).looked_up.len();
     assert_eq!(outcome(&mut world, "ann", "crayon"), "in");
     assert_eq!(lock(&world.catalog).looked_up.len(), before + 1);
+}
+
+#[test]
+fn a_user_of_auth_query_waits_for_a_host_that_cannot_be_reached() {
+    let mut world = world();
+    world.host = Host::Refuses;
+    let client = try_in(&mut world, "ann", &[], "pencil");
+    world.advance(Duration::from_secs(20));
+    assert_eq!(world.callers[client].heard(), "");
+    world.host = Host::Accepts;
+    world.advance(Duration::from_secs(16));
+    assert_eq!(
+        world.callers[client].heard(),
+        "R",
+        "is asked for the password"
+    );
 }

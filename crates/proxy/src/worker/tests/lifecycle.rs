@@ -115,8 +115,60 @@ fn a_connect_query_that_fails_is_a_login_that_failed() {
 // === logins ===
 
 #[test]
-fn a_refused_connection_is_told_and_tried_again_later() {
-    let mut world = World::new(1, "server_login_retry = 2");
+fn clients_wait_for_a_host_that_has_never_answered() {
+    for host in [Host::Refuses, Host::Silent] {
+        let lines = "server_login_retry = 2\nserver_connect_timeout = 3\nquery_wait_notify = 0";
+        let mut world = World::new(2, lines);
+        world.host = host;
+        let clients = [(); 2].map(|()| world.dial("ann", &[]));
+        world.advance(Duration::from_secs(20));
+        let late = world.dial("ann", &[]);
+        world.advance(Duration::from_secs(20));
+        for client in [clients[0], clients[1], late] {
+            assert_eq!(world.callers[client].heard(), "", "{host:?}");
+        }
+        world.host = Host::Accepts;
+        world.advance(Duration::from_secs(6));
+        for client in [clients[0], clients[1], late] {
+            let heard = world.callers[client].heard();
+            assert!(heard.ends_with("Z(I)"), "{host:?}: {heard}");
+        }
+    }
+}
+
+#[test]
+fn a_wait_for_a_host_that_never_answers_ends_with_its_reason() {
+    let lines = "server_login_retry = 2\nquery_wait_timeout = 7\nquery_wait_notify = 0";
+    let mut world = World::new(1, lines);
+    world.host = Host::Refuses;
+    let client = world.dial("ann", &[]);
+    world.advance(Duration::from_secs(8));
+    let heard = world.callers[client].heard();
+    assert_eq!(heard, "E(FATAL 53300 query_wait_timeout)");
+    let got = String::from_utf8_lossy(&world.callers[client].got);
+    assert!(got.contains("Dconnect failed: "), "{got}");
+}
+
+#[test]
+fn a_reload_ends_the_pause_after_a_rejected_login() {
+    let lines = "server_login_retry = 60\nquery_wait_notify = 0";
+    let mut world = World::new(2, lines);
+    world.host = Host::Rejects("28P01");
+    let client = world.dial("ann", &[]);
+    world.settle();
+    assert!(world.callers[client].heard().contains("28P01"));
+    world.host = Host::Accepts;
+    let client = world.dial("ann", &[]);
+    world.settle();
+    assert!(world.callers[client].heard().contains("28P01"), "cached");
+    world.reload(lines);
+    let client = world.login();
+    assert_eq!(world.ask(client, &row()), ROW);
+}
+
+#[test]
+fn a_refused_connection_is_told_without_a_hold_and_tried_again_later() {
+    let mut world = World::new(1, "server_login_retry = 2\nfailover_hold = 0");
     world.host = Host::Refuses;
     let client = world.dial("ann", &[]);
     world.settle();
@@ -169,7 +221,8 @@ fn an_unknown_user_is_refused_without_a_server() {
 
 #[test]
 fn a_host_that_does_not_answer_ends_with_server_connect_timeout() {
-    let mut world = World::new(1, "server_connect_timeout = 5\nquery_wait_notify = 0");
+    let lines = "server_connect_timeout = 5\nquery_wait_notify = 0\nfailover_hold = 0";
+    let mut world = World::new(1, lines);
     world.host = Host::Silent;
     let client = world.dial("ann", &[]);
     world.advance(Duration::from_millis(4_900));
