@@ -9,14 +9,13 @@ use crate::functions::Functions;
 use crate::judge::{by_words, judge};
 use crate::pieces::Pieces;
 use crate::scan::{is_harmless, is_harmless_while_pinned};
+use crate::short::{Short, slot};
 
 mod accesses;
 mod generations;
-mod short;
 
 use accesses::Accesses;
 use generations::Generations;
-use short::{Short, slot};
 
 /// Judges texts and caches the verdicts that took a parse. Caches verdicts of short texts separately: programs repeat
 /// few texts, and such a lookup costs a tenth of scanning the words.

@@ -38,6 +38,7 @@ mod same_rows;
 mod scan;
 mod setting;
 mod shape;
+mod short;
 mod sieve;
 mod slots;
 mod table;
@@ -68,4 +69,5 @@ pub use scan::{is_harmless, is_harmless_while_pinned};
 pub use shape::{
     Blank, SHAPE_MAX, ShapeKey, Shaper, canonical, is_clear, sample, statements, without_literals,
 };
+pub use short::{SHORT_MAX, Short, slot};
 pub use slots::{Slots, parameter_number};

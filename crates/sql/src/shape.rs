@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use crate::fingerprint::STATEMENT_MAX;
 use crate::lex::{Lexer, Reading, Token};
+use crate::short::{SHORT_MAX, Short, slot};
 use kept::Kept;
 use mixer::Mixer;
 
@@ -37,6 +38,8 @@ pub struct ShapeKey(pub u64);
 pub struct Shaper {
     mixer: Mixer,
     last: Cell<Option<Box<Kept>>>,
+    /// Shapes of short texts ([`Shaper::first`]).
+    firsts: Cell<Option<Box<Short<Option<ShapeKey>>>>>,
 }
 
 impl Clone for Shaper {
@@ -44,6 +47,7 @@ impl Clone for Shaper {
         Self {
             mixer: self.mixer,
             last: Cell::default(),
+            firsts: Cell::default(),
         }
     }
 }
@@ -62,6 +66,7 @@ impl Shaper {
         Self {
             mixer: Mixer::new(seed),
             last: Cell::default(),
+            firsts: Cell::default(),
         }
     }
 
@@ -93,9 +98,29 @@ impl Shaper {
         }
     }
 
-    /// Returns the shape of the first statement in a text, as with [`Shaper::shapes`]; `None` if there is none.
+    /// Returns the shape of the first statement in a text, as with [`Shaper::shapes`]; `None` if there is none. Keeps the
+    /// shapes of short texts: it is meant for texts whose values are parameters, which programs repeat.
     #[must_use]
+    #[inline]
     pub fn first(&self, text: &[u8], is_whole: bool) -> Option<ShapeKey> {
+        if !is_whole || text.len() > SHORT_MAX {
+            return self.find_first(text, is_whole);
+        }
+        let mut firsts = self.firsts.take().unwrap_or_default();
+        let place = slot(text);
+        let shape = match firsts.find(place, text) {
+            Some(known) => *known,
+            None => {
+                let shape = self.find_first(text, true);
+                firsts.keep(place, text, shape);
+                shape
+            }
+        };
+        self.firsts.set(Some(firsts));
+        shape
+    }
+
+    fn find_first(&self, text: &[u8], is_whole: bool) -> Option<ShapeKey> {
         let mut first = None;
         match self.visit_kept(text, is_whole, &mut |key, _| first = first.or(Some(key))) {
             true => first,

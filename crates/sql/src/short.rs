@@ -1,14 +1,14 @@
 //! Values of short texts, found at the cost of a hash of a few bytes and one comparison.
 
-/// Maximum length of a text that is kept. Most are shorter, and comparing a longer one costs as much as scanning it.
-pub(crate) const SHORT_MAX: usize = 240;
+/// Maximum length in bytes of a text that [`Short`] keeps. Most are shorter, and comparing a longer one costs as much as scanning it.
+pub const SHORT_MAX: usize = 240;
 
 /// Number of texts that are kept; a power of two.
 pub(crate) const SHORT_COUNT: usize = 32;
 
 /// Cache of the last short text for each of a few dozen hashes. Allocates nothing while it is empty.
 #[derive(Debug)]
-pub(crate) struct Short<V> {
+pub struct Short<V> {
     pub(crate) slots: Vec<Slot<V>>,
 }
 
@@ -25,8 +25,9 @@ impl<V> Default for Short<V> {
     }
 }
 
-/// Returns the slot of a text. Length, end and middle differ most between statements.
-pub(crate) fn slot(text: &[u8]) -> usize {
+/// Returns the slot of a text in every [`Short`]. Length, end and middle differ most between statements.
+#[must_use]
+pub fn slot(text: &[u8]) -> usize {
     let word = |at: usize| text.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
     let word = |at| word(at).map_or(0, u64::from_le_bytes);
     let end = text.len().saturating_sub(8);
@@ -38,13 +39,14 @@ pub(crate) fn slot(text: &[u8]) -> usize {
 impl<V> Short<V> {
     /// Returns the value of the text in this slot, if that is this text.
     #[inline]
-    pub(crate) fn find(&self, slot: usize, text: &[u8]) -> Option<&V> {
+    #[must_use]
+    pub fn find(&self, slot: usize, text: &[u8]) -> Option<&V> {
         let slot = self.slots.get(slot)?;
         slot.value.as_ref().filter(|_| slot.text == text)
     }
 
     /// Keeps the value of a text in its slot, unless the text is too long.
-    pub(crate) fn keep(&mut self, slot: usize, text: &[u8], value: V) {
+    pub fn keep(&mut self, slot: usize, text: &[u8], value: V) {
         if text.len() > SHORT_MAX {
             return;
         }

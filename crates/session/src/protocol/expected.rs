@@ -7,15 +7,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use weir_rules::Rejection;
-use weir_sql::Reasons;
-
-use crate::client::{Parsed, key};
+use crate::client::key;
 use crate::counted::Counted;
 use crate::inserted::Inserted;
-use crate::own_settings::WrongSetting;
 use crate::statement::{Statement, is_roomy};
 use crate::watched::Watched;
+
+mod undo;
+
+pub(crate) use undo::{Refusal, Undo};
 
 /// Kind of request that owes a reply (or, for [`Kind::CopyEnd`], ends one).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,65 +65,6 @@ impl Duty {
     /// True for a request of ours that precedes the client's messages in the same write.
     pub fn is_fence(self) -> bool {
         matches!(self, Self::Fence | Self::Guard)
-    }
-}
-
-/// Change of the client's names that must be undone if the server skips the request.
-#[derive(Debug)]
-pub(crate) enum Undo {
-    /// A Parse of this name was sent that had been answered before.
-    Began(Arc<[u8]>),
-    /// A Close removed this name.
-    Closed(Arc<[u8]>, Option<Arc<Statement>>, Parsed),
-    /// SQL-level DEALLOCATE: this name is gone if it succeeds. Nothing to undo.
-    Deallocate(Box<[u8]>),
-    /// DEALLOCATE ALL: all names are gone if it succeeds. Nothing to undo.
-    DeallocateAll,
-    /// A Parse, sent at this time of the pool's clock, added this name.
-    Named(Arc<[u8]>, Arc<Statement>, u64),
-    /// A Parse gives the server this statement under the client's own name. `true` if the statement had a name of ours
-    /// so far.
-    Owned(Arc<[u8]>, Arc<Statement>, bool),
-    /// A statement that must fail was sent in place of the client's. Nothing to undo.
-    Refused(Refusal),
-}
-
-/// Reason for which a statement is refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// A query rule rejects the statement.
-    Rule(Arc<Rejection>),
-    /// The statement gives a setting of Weir a wrong value.
-    Setting(Box<WrongSetting>),
-    /// The statement would leave session state, for these reasons.
-    State(Reasons),
-}
-
-impl Undo {
-    /// True if the request decides what becomes of this name (as PostgreSQL compares it).
-    fn concerns(&self, name: &[u8]) -> bool {
-        match self {
-            Self::Began(changed)
-            | Self::Closed(changed, ..)
-            | Self::Named(changed, ..)
-            | Self::Owned(changed, ..) => key(changed) == name,
-            Self::Deallocate(changed) => key(changed) == name,
-            Self::DeallocateAll => true,
-            Self::Refused(_) => false,
-        }
-    }
-
-    /// True if the request removes a name.
-    fn takes_away(&self) -> bool {
-        matches!(
-            self,
-            Self::Closed(..) | Self::Deallocate(_) | Self::DeallocateAll
-        )
-    }
-
-    /// True if the request may fail although everything before it in the batch succeeds.
-    fn may_fail_alone(&self) -> bool {
-        matches!(self, Self::Deallocate(_) | Self::DeallocateAll)
     }
 }
 
@@ -194,6 +135,19 @@ impl Expected {
     /// True if the request changes what the client's names mean.
     fn names(&self) -> bool {
         self.undo.is_some() || self.unnamed.is_some_and(|effect| effect.of_client)
+    }
+
+    /// True if the end of the reply changes nothing but the queue's length.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.statement.is_none()
+            && self.undo.is_none()
+            && self.unnamed.is_none()
+            && self.renamed.is_none()
+            && self.inserted.is_none()
+            && self.required.is_none()
+            && self.watched.is_none()
+            && !self.duty.is_fence()
     }
 
     /// Creates an entry without a statement.
@@ -638,10 +592,29 @@ impl Queue {
         Some(entry)
     }
 
+    /// Removes the front entry, whose reply is complete, if its end has no effect on anything else. False if it may have one.
+    #[inline]
+    pub fn pop_plain(&mut self) -> bool {
+        let is_plain = self.entries.front().is_some_and(Expected::is_plain);
+        if is_plain {
+            self.begun = false;
+            self.entries.pop_front();
+        }
+        is_plain
+    }
+
     /// Removes entries that need no server from the front: ends of a COPY that is over, and answers of our own, which
     /// are returned one by one.
     #[inline]
     pub fn next_answer(&mut self) -> Option<Expected> {
+        let front = self.entries.front()?;
+        match front.duty == Duty::Answer || front.kind == Kind::CopyEnd {
+            true => self.take_answer(),
+            false => None,
+        }
+    }
+
+    fn take_answer(&mut self) -> Option<Expected> {
         loop {
             let front = self.entries.front()?;
             match (front.kind, front.duty) {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::generations::Generations;
-use super::short::Short;
 use crate::access::Access;
+use crate::short::Short;
 
 /// Maximum number of verdicts that texts share. Words alone lead to some forty.
 const SHARED_MAX: usize = 64;

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::generations::{BYTES_MAX, TEXT_MAX, TEXTS_MAX};
-use super::short::{SHORT_COUNT, SHORT_MAX};
 use super::*;
 use crate::access::{Pattern, Why};
+use crate::short::{SHORT_COUNT, SHORT_MAX};
 
 #[test]
 fn a_verdict_is_found_again_and_the_memory_stays_bounded() {

@@ -338,6 +338,14 @@ impl Work<'_, '_> {
     /// Removes the front entry, whose reply is complete, and applies its effects, also on the unnamed statement.
     #[inline]
     fn finish_front(&mut self) {
+        // Most entries. They are not even moved.
+        if self.server.watching.is_none() && self.server.queue.pop_plain() {
+            return;
+        }
+        self.finish_front_with_effects();
+    }
+
+    fn finish_front_with_effects(&mut self) {
         let Some(mut entry) = self.server.queue.pop() else {
             return;
         };

@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use super::planning::{Context, Contexts};
+use weir_sql::{Short, slot};
+
+use super::planning::{self, Context, Contexts};
 use super::proven::Proven;
 use super::{NAME_PREFIX, Statement, is_roomy};
 use crate::settings::Settings;
@@ -82,6 +84,8 @@ pub struct Registry {
     victim: Arc<Statement>,
     outdated: Arc<Statement>,
     taken: Arc<Statement>,
+    /// Short texts of Parse messages; true if they may plan locally.
+    local: Short<bool>,
 }
 
 impl Registry {
@@ -103,7 +107,20 @@ impl Registry {
             victim: named(b"deallocate"),
             outdated: named(b"outdated"),
             taken: named(b"taken"),
+            local: Short::default(),
         }
+    }
+
+    /// Does the same as [`planning::may_plan_locally`] for the text of a Parse, which programs repeat.
+    #[inline]
+    pub(crate) fn may_plan_locally(&mut self, text: &[u8]) -> bool {
+        let place = slot(text);
+        if let Some(known) = self.local.find(place, text) {
+            return *known;
+        }
+        let is_local = planning::may_plan_locally(text);
+        self.local.keep(place, text, is_local);
+        is_local
     }
 
     /// Returns the context of a client of this pool with these settings.

@@ -59,17 +59,34 @@ impl Work<'_, '_, '_, '_> {
     /// Notes that a text (`None`: incomplete) is being sent that may change settings within its transaction only. From
     /// then on, the result of a Parse may depend on them. A statement that is its own transaction changes none.
     pub(super) fn note_local(&mut self, text: Option<&[u8]>) {
-        let tracks_names = self.tracks_names();
-        let Link { client, server, .. } = &mut *self.link;
-        if server.plans_locally || !tracks_names {
-            return;
+        if self.is_local_unknown(text) {
+            self.link.server.plans_locally = text.is_none_or(planning::may_plan_locally);
+        }
+    }
+
+    /// Does the same as [`Work::note_local`] for the text of a Parse.
+    pub(super) fn note_local_parse(&mut self, text: Option<&[u8]>) {
+        if self.is_local_unknown(text) {
+            let Link {
+                server, registry, ..
+            } = &mut *self.link;
+            server.plans_locally = text.is_none_or(|text| registry.may_plan_locally(text));
+        }
+    }
+
+    /// True if the words of a text decide if it plans locally.
+    #[inline]
+    fn is_local_unknown(&self, text: Option<&[u8]>) -> bool {
+        let Link { client, server, .. } = &*self.link;
+        if server.plans_locally || !self.tracks_names() {
+            return false;
         }
         let is_alone = client.statement_count() == 0
-            && text.is_some_and(|text| !text.contains(&b';'))
             && server.status() == TransactionStatus::Idle
             && server.sent != Sent::OpenBatch
-            && server.queue.is_plain();
-        server.plans_locally = !is_alone && text.is_none_or(planning::may_plan_locally);
+            && server.queue.is_plain()
+            && text.is_some_and(|text| !text.contains(&b';'));
+        !is_alone
     }
 
     /// True if the message must wait for the end of the last request. A client with subscriptions must get the
@@ -94,7 +111,7 @@ impl Work<'_, '_, '_, '_> {
         let text = before_nul(definition);
         let whole = message.is_whole().then_some(text);
         let deallocated = whole.and_then(|text| self.deallocated_by(text));
-        self.note_local(whole);
+        self.note_local_parse(whole);
         let serial = self.link.registry.serial();
         if let Some(Deallocated::One(name)) = deallocated {
             if self.is_unsettled(&name, false) {
