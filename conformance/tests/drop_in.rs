@@ -5,6 +5,8 @@
 mod files;
 #[path = "drop_in/limits.rs"]
 mod limits;
+#[path = "drop_in/log.rs"]
+mod log;
 #[path = "drop_in/logins.rs"]
 mod logins;
 #[path = "drop_in/pools.rs"]

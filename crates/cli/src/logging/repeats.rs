@@ -56,8 +56,6 @@ fn without_socket(text: &str) -> (&str, &str) {
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     sayings: HashMap<u64, Said>,
-    /// Number of messages with lines that were left out.
-    untold: usize,
 }
 
 #[derive(Debug)]
@@ -97,7 +95,6 @@ impl Repeats {
                     said.written += 1;
                     return true;
                 }
-                self.untold += usize::from(said.left_out == 0);
                 said.left_out += 1;
                 said.text = saying.text;
                 false
@@ -105,9 +102,9 @@ impl Repeats {
         }
     }
 
-    /// True if counts of omitted lines have to be logged.
-    pub(super) const fn has_untold(&self) -> bool {
-        self.untold > 0
+    /// True if there is no line whose repetitions are counted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sayings.is_empty()
     }
 
     /// Forgets messages whose window is over; returns their omitted lines.
@@ -123,14 +120,12 @@ impl Repeats {
     fn take(&mut self, is_over: impl Fn(&Said) -> bool) -> Vec<LeftOut> {
         let over = self.sayings.extract_if(|_, said| is_over(said));
         let untold = over.filter(|(_, said)| said.left_out > 0);
-        let left_out: Vec<_> = untold
+        untold
             .map(|(_, said)| LeftOut {
                 count: said.left_out,
                 text: said.text,
             })
-            .collect();
-        self.untold -= left_out.len();
-        left_out
+            .collect()
     }
 }
 
@@ -154,7 +149,6 @@ mod tests {
         let mut repeats = Repeats::default();
         let written = (0..1000).filter(|n| repeats.admit(Saying::new(&client(*n), at(0))));
         assert_eq!(written.count(), WRITTEN_MAX as usize);
-        assert!(repeats.has_untold());
         assert_eq!(repeats.over(at(9)), []);
         let told = repeats.over(at(10));
         let left_out = LeftOut {
@@ -162,7 +156,7 @@ mod tests {
             text: client(999),
         };
         assert_eq!(told, [left_out]);
-        assert!(!repeats.has_untold());
+        assert!(repeats.is_empty());
         assert!(repeats.admit(Saying::new(&client(1), at(10))));
     }
 

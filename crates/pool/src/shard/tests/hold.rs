@@ -102,7 +102,7 @@ fn clients_of_other_lanes_fail_after_the_hold_too() {
         hold: Duration::from_secs(60),
         ..of_size(2)
     };
-    let mut pool = super::pool(2, policy);
+    let mut pool = pool(2, policy);
     pool.host.trust();
     let (first, second) = pool.shards.split_at_mut(1);
     let (shard, other) = (&mut first[0], &mut second[0]);
