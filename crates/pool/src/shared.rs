@@ -223,6 +223,18 @@ impl Shared {
                 .is_some_and(|(age, _)| *age <= before)
     }
 
+    /// True if a server is connected that serves others when it is free. An obsolete one is closed then.
+    pub(crate) fn has_lasting(&self) -> bool {
+        if self.connected() == 0 {
+            return false;
+        }
+        let before = self.obsolete_before();
+        let is_lasting = |age: &Moment| before == Moment(0) || *age > before;
+        let ages = self.ages();
+        ages.last_key_value()
+            .is_some_and(|(age, _)| is_lasting(age))
+    }
+
     fn ages(&self) -> MutexGuard<'_, BTreeMap<Moment, usize>> {
         self.ages.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -439,7 +439,7 @@ impl Shard {
         if kind == FailureKind::Rejected {
             self.shared.set_rejected(now.plus(retry));
         }
-        let has_servers = self.shared.connected() > 0;
+        let has_servers = self.shared.has_lasting();
         // Before the pause until the next login is chosen: a hold makes it short.
         let is_held = !has_servers && self.holds(now, kind);
         if let Some(Tried { gate, since }) = tried {

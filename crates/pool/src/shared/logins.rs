@@ -63,7 +63,7 @@ impl Shared {
 
     /// True if new clients fail fast: a login failed, and no server is left to wait for.
     pub(crate) fn is_failing(&self, now: Moment) -> bool {
-        now.0 < self.failing_until.load(SeqCst) && self.connected() == 0 && !self.is_host_back()
+        now.0 < self.failing_until.load(SeqCst) && !self.has_lasting() && !self.is_host_back()
     }
 
     /// True if the host was out of reach and has answered since, even if only to say that it is starting up. Clients

@@ -198,3 +198,37 @@ fn resuming_forgets_that_logins_failed() {
     shard.settle(Moment(3));
     start(shard, Moment(3), 2);
 }
+
+#[test]
+fn a_waiter_behind_an_obsolete_server_is_told_that_the_login_was_rejected() {
+    let mut pool = pool(1, of_size(2));
+    let shard = &mut pool.shards[0];
+    let _ = ticket(shard.checkout(Moment(1), ClientId(1), Want::Any));
+    start(shard, Moment(1), 1);
+    assert_eq!(
+        shard.connected(Moment(2), ServerId(1)),
+        Checkin::Assigned(ClientId(1))
+    );
+    // The password has changed.
+    shard.recycle(Moment(3));
+    while shard.poll(Moment(3)).is_some() {}
+    let _ = ticket(shard.checkout(Moment(4), ClientId(2), Want::Any));
+    start(shard, Moment(4), 2);
+    shard.connect_failed(Moment(5), ServerId(2), FailureKind::Rejected);
+    let failed = std::iter::from_fn(|| shard.poll(Moment(5))).any(|action| {
+        matches!(
+            action,
+            Action::Fail {
+                client: ClientId(2),
+                ..
+            }
+        )
+    });
+    assert!(failed, "no server will come for the waiter");
+    assert_eq!(
+        shard.checkout(Moment(6), ClientId(3), Want::Any),
+        Checkout::FailFast
+    );
+    // The first client keeps its server.
+    assert_eq!(shard.shared().connected(), 1);
+}
