@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use weir_config::PoolMode;
 use weir_pool::Moment;
 use weir_session::fault::Fault;
 
 use super::Worker;
-use super::ids::ClientId;
+use super::ids::{ClientId, GroupId};
 use super::slots::Phase;
 use super::timers::Timer;
 use crate::console::Shutdown;
@@ -129,14 +130,21 @@ impl<D: Driver> Worker<D> {
         let keeps_server = client
             .lease
             .and_then(|server| self.tables.servers.must_get(server));
-        // A pinned client whose server is free has nothing running either.
+        // A session in session pooling goes on until its client leaves. A pinned client whose server is free has nothing
+        // running.
         let busy = match keeps_server {
+            Some(_) if self.is_session(client.group) && !is_removed => true,
             Some(server) => !server.session.is_free() || client.session.is_behind(),
             None => client.lease.is_some(),
         };
         if !busy && !matches!(client.phase, Phase::Cancelling) {
             self.fail_client(id, &fault);
         }
+    }
+
+    fn is_session(&self, group: GroupId) -> bool {
+        let group = self.tables.groups.get(group);
+        group.is_some_and(|group| group.settings.pool_mode == PoolMode::Session)
     }
 
     /// Ends all clients and servers at once.

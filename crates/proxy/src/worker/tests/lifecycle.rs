@@ -373,6 +373,24 @@ fn draining_for_servers_lets_transactions_finish_and_ends_idle_clients() {
 }
 
 #[test]
+fn draining_for_servers_lets_sessions_of_session_pooling_go_on_until_their_clients_leave() {
+    let mut world = World::new(2, "pool_mode = session");
+    let (session, idle) = (world.login(), world.login());
+    assert_eq!(world.ask(session, &row()), ROW);
+    world.shut_down(Shutdown::WaitForServers);
+    let heard = world.callers[idle].heard();
+    assert_eq!(heard, "E(FATAL 57P01 pooler is shutting down)");
+    for _ in 0..3 {
+        assert_eq!(world.ask(session, &row()), ROW);
+    }
+    assert!(!world.workers.iter().all(|worker| worker.ending.is_over()));
+    world.ask(session, &say().terminate());
+    world.settle();
+    assert!(world.workers.iter().all(|worker| worker.ending.is_over()));
+    assert_eq!(world.live_servers(), 0);
+}
+
+#[test]
 fn draining_for_clients_lets_them_stay_and_is_bounded_by_drain_timeout() {
     for leaves in [true, false] {
         let mut world = World::new(2, "drain_timeout = 5");
