@@ -1,5 +1,5 @@
-//! Fails the build at once, with the name of the package, if libclang is missing. The build script of pg_query needs it
-//! and would say so minutes later. Cargo runs this script first: it has no dependencies. It must never change what is
+//! Fails the build with the name of the package if libclang is missing. The build script of pg_query needs it
+//! and names no package. Cargo decides which of the two runs first. This one must never change what is
 //! compiled.
 
 #[path = "build/libclang.rs"]
@@ -7,10 +7,6 @@ mod libclang;
 
 use std::env;
 
-#[expect(
-    clippy::print_stdout,
-    reason = "build scripts talk to Cargo through standard output"
-)]
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=build/libclang.rs");
