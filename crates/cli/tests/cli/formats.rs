@@ -129,3 +129,44 @@ fn a_directory_of_files_is_one_configuration_that_reloads() {
     running.signal(Signal::QUIT);
     assert_eq!(running.end(), Some(0));
 }
+
+#[test]
+fn an_import_is_strict_hides_secrets_and_overwrites_nothing() {
+    let dir = Dir::new("import");
+    let (source, out) = (dir.path("pgcat.toml"), dir.path("weir.toml"));
+    let text = "[general]\nport = 6432\nautoreload = 5\nadmin_username = \"root\"\n\
+        admin_password = \"hidden\"\n";
+    fs::write(&source, text).unwrap();
+    let import = |args: &[&str]| {
+        let from = ["import", "--from", "pgcat", "--out"];
+        output(weir(&from).arg(&out).args(args).arg(&source))
+    };
+    let (code, _, said) = import(&[]);
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("pgcat.toml:3: general.autoreload = 5: not mapped: "),
+        "{said}"
+    );
+    assert!(!said.contains("hidden") && !out.exists(), "{said}");
+    let (code, printed, _) = import(&["--lenient", "--dry-run"]);
+    assert_eq!((code, out.exists()), (0, false));
+    assert!(
+        printed.contains("# not mapped: ") && !printed.contains("hidden"),
+        "{printed}"
+    );
+    let (code, _, said) = import(&["--lenient"]);
+    assert_eq!(code, 0, "{said}");
+    let userlist = dir.path("userlist.txt");
+    assert_eq!(
+        fs::read_to_string(&userlist).unwrap(),
+        "\"root\" \"hidden\"\n"
+    );
+    assert_eq!(
+        fs::metadata(&userlist).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let (code, _, said) = with_file("check", &out);
+    assert_eq!(code, 0, "{said}");
+    let (code, _, _) = import(&["--lenient"]);
+    assert_eq!(code, 3);
+}
