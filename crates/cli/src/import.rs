@@ -6,16 +6,18 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use weir_command::exit::{Exit, complain, print};
-use weir_import::{Imported, Product, Source};
+use weir_import::{FileNames, Imported, Product, Source};
 
 use crate::args;
 
-/// Permissions of the user list, which holds passwords.
+/// Permissions of files that may hold passwords.
 const OWNER_ONLY: u32 = 0o600;
 /// Permissions of the configuration, which holds none, before the process's umask.
 const EVERYBODY: u32 = 0o644;
 /// Name of the user list, beside the configuration.
 const USERLIST: &str = "userlist.txt";
+/// Name of the HBA file, beside the configuration.
+const HBA: &str = "hba.conf";
 
 /// Writes the converted files, or says why not. The report goes to standard error.
 pub(crate) fn import(args: &args::Import) -> Exit {
@@ -23,6 +25,7 @@ pub(crate) fn import(args: &args::Import) -> Exit {
         args::ImportFrom::Pgbouncer => return pgbouncer(args),
         args::ImportFrom::Pgcat => Product::PgCat,
         args::ImportFrom::Pgdog => Product::PgDog,
+        args::ImportFrom::Pgpool => Product::Pgpool,
     };
     let mut sources = Vec::new();
     for path in &args.files {
@@ -35,9 +38,16 @@ pub(crate) fn import(args: &args::Import) -> Exit {
             }
         }
     }
-    let userlist = args.out.with_file_name(USERLIST);
-    match weir_import::import(product, &sources, &userlist.to_string_lossy()) {
-        Ok(imported) => finish(args, &userlist, &imported),
+    let (userlist, hba) = (
+        args.out.with_file_name(USERLIST),
+        args.out.with_file_name(HBA),
+    );
+    let names = FileNames {
+        auth_file: &userlist.to_string_lossy(),
+        hba_file: &hba.to_string_lossy(),
+    };
+    match weir_import::import(product, &sources, &names) {
+        Ok(imported) => finish(args, &userlist, &hba, &imported),
         Err(errors) => {
             errors.iter().for_each(complain);
             Exit::Config
@@ -82,8 +92,11 @@ fn pgbouncer(args: &args::Import) -> Exit {
     exit_of(write(&args.out, mode, &converted.text))
 }
 
-fn finish(args: &args::Import, userlist: &Path, imported: &Imported) -> Exit {
+fn finish(args: &args::Import, userlist: &Path, hba: &Path, imported: &Imported) -> Exit {
     imported.findings.iter().for_each(complain);
+    for note in &imported.notes {
+        complain(format_args!("note: {note}"));
+    }
     let blocking = imported
         .findings
         .iter()
@@ -99,19 +112,28 @@ fn finish(args: &args::Import, userlist: &Path, imported: &Imported) -> Exit {
         print(&imported.text);
         return Exit::Ok;
     }
-    // Both files or none: the user list is written first.
-    if args.out.exists() {
-        complain(format_args!(
-            "{}: the file exists already",
-            args.out.display()
-        ));
-        return Exit::Start;
+    let files = [
+        (userlist, OWNER_ONLY, &imported.userlist),
+        (hba, OWNER_ONLY, &imported.hba),
+        (args.out.as_path(), EVERYBODY, &imported.text),
+    ];
+    exit_of(write_all(&files))
+}
+
+/// Writes all files that have a content, or none.
+fn write_all(files: &[(&Path, u32, &String)]) -> Result<(), String> {
+    let mut written = Vec::new();
+    for (path, mode, text) in files.iter().filter(|(.., text)| !text.is_empty()) {
+        if let Err(error) = write(path, *mode, text) {
+            for path in written {
+                // A file that cannot be removed is one that the error leaves behind.
+                let _removed = std::fs::remove_file(path);
+            }
+            return Err(error);
+        }
+        written.push(path);
     }
-    let written = match imported.userlist.is_empty() {
-        true => Ok(()),
-        false => write(userlist, OWNER_ONLY, &imported.userlist),
-    };
-    exit_of(written.and_then(|()| write(&args.out, EVERYBODY, &imported.text)))
+    Ok(())
 }
 
 fn exit_of(written: Result<(), String>) -> Exit {

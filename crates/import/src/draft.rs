@@ -4,15 +4,43 @@ use std::collections::BTreeMap;
 
 use weir_config::{Kind, Scope};
 
-use crate::Product;
 use crate::finding::Finding;
+use crate::{FileNames, Product};
+
+/// Number of clients that stands for no limit.
+const CLIENTS_MAX: i64 = 1_000_000;
 
 /// Table of weir.toml.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Table {
     Global,
     Database(String),
+    /// A host of a database, as `HOST:PORT`.
+    Host(String, String),
     User(String),
+}
+
+impl Table {
+    /// Returns the full name of an option in this table, for findings.
+    pub(crate) fn path(&self, name: &str) -> String {
+        match self {
+            Self::Global => name.to_owned(),
+            Self::Database(database) => format!("databases.{database}.{name}"),
+            Self::Host(database, host) => format!("databases.{database}.hosts.{host}.{name}"),
+            Self::User(user) => format!("users.{user}.{name}"),
+        }
+    }
+
+    fn head(&self) -> Option<String> {
+        Some(match self {
+            Self::Global => return None,
+            Self::Database(name) => format!("[databases.{}]", quoted(name)),
+            Self::Host(database, host) => {
+                format!("[databases.{}.hosts.{}]", quoted(database), quoted(host))
+            }
+            Self::User(name) => format!("[users.{}]", quoted(name)),
+        })
+    }
 }
 
 /// Value of an option, as TOML will have it.
@@ -28,6 +56,17 @@ pub(crate) enum Term {
 pub(crate) struct Draft {
     tables: BTreeMap<Table, BTreeMap<&'static str, Term>>,
     secrets: BTreeMap<String, String>,
+    /// Lines of the HBA file, in their order.
+    hba: Vec<String>,
+    /// Query rules: name, and the other keys with their values in TOML.
+    rules: Vec<(String, Vec<(&'static str, Term)>)>,
+    notes: Vec<String>,
+}
+
+/// Text of a configuration, and the option that stands in each line.
+pub(crate) struct Written {
+    pub(crate) text: String,
+    pub(crate) lines: Vec<Option<(Table, &'static str)>>,
 }
 
 impl Draft {
@@ -44,6 +83,37 @@ impl Draft {
         self.tables.get(table)?.get(name)
     }
 
+    /// Removes an option. True if it was there.
+    pub(crate) fn remove(&mut self, table: &Table, name: &str) -> bool {
+        let options = self.tables.get_mut(table);
+        options.is_some_and(|options| options.remove(name).is_some())
+    }
+
+    /// Writes that the number of clients has no limit to speak of, as in products that have none.
+    pub(crate) fn no_client_limit(&mut self, product: &str) {
+        self.set(Table::Global, "max_client_conn", Term::Number(CLIENTS_MAX));
+        self.note(format!(
+            "{product} has no limit of clients, and Weir one of 100: max_client_conn is {CLIENTS_MAX} now; a lower one \
+             protects the machine"
+        ));
+    }
+
+    pub(crate) fn hba(&mut self, line: String) {
+        self.hba.push(line);
+    }
+
+    /// Adds a remark about the configuration as a whole, once.
+    pub(crate) fn note(&mut self, note: impl Into<String>) {
+        let note = note.into();
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    pub(crate) fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
     /// Switches off read/write split where pooling is by session: a client keeps one server there, as it did in the other
     /// product.
     pub(crate) fn settle(&mut self) {
@@ -57,7 +127,7 @@ impl Draft {
             let mode = options.get("pool_mode");
             let by_session = mode.map_or(is_global, |mode| *mode == session);
             let is_split = match table {
-                Table::Global => false,
+                Table::Global | Table::Host(..) => false,
                 Table::Database(_) => options.contains_key("read_write_split"),
                 Table::User(_) => splits && mode.is_some(),
             };
@@ -94,38 +164,73 @@ impl Draft {
         self.secrets.iter().map(line).collect()
     }
 
+    /// Formats the HBA file.
+    pub(crate) fn hba_file(&self) -> String {
+        self.hba.iter().map(|line| format!("{line}\n")).collect()
+    }
+
     /// Formats the configuration. Settings that are not mapped follow as comments.
-    pub(crate) fn text(&self, product: Product, auth_file: &str, findings: &[Finding]) -> String {
-        let mut out = format!(
-            "# Made by `weir import` from the files of {}.\n\n",
+    pub(crate) fn text(
+        &self,
+        product: Product,
+        names: &FileNames<'_>,
+        lost: &[Finding],
+    ) -> Written {
+        let mut out = Written {
+            text: String::new(),
+            lines: Vec::new(),
+        };
+        let title = format!(
+            "# Made by `weir import` from the files of {}.",
             product.version()
         );
-        if self.has_secrets() {
-            out.push_str(&format!("auth_file = {}\n", quoted(auth_file)));
+        out.line(&title, None);
+        out.line("", None);
+        let files = [
+            ("auth_file", names.auth_file, self.has_secrets()),
+            ("auth_hba_file", names.hba_file, !self.hba.is_empty()),
+        ];
+        for (name, file, _) in files.iter().filter(|(.., is_written)| *is_written) {
+            out.line(
+                &format!("{name} = {}", quoted(file)),
+                Some((Table::Global, name)),
+            );
         }
         for (table, options) in &self.tables {
-            match table {
-                Table::Global => {}
-                Table::Database(name) => out.push_str(&format!("\n[databases.{}]\n", quoted(name))),
-                Table::User(name) => out.push_str(&format!("\n[users.{}]\n", quoted(name))),
+            if let Some(head) = table.head() {
+                out.line("", None);
+                out.line(&head, None);
             }
             for (name, term) in options {
-                out.push_str(&format!("{name} = {}\n", term.toml()));
+                let line = format!("{name} = {}", term.toml());
+                out.line(&line, Some((table.clone(), name)));
             }
         }
-        let mut blocking = findings
-            .iter()
-            .filter(|finding| finding.blocks())
-            .peekable();
+        for (name, keys) in &self.rules {
+            out.line("", None);
+            out.line("[[rules]]", None);
+            out.line(&format!("name = {}", quoted(name)), None);
+            for (key, term) in keys {
+                out.line(&format!("{key} = {}", term.toml()), None);
+            }
+        }
+        let mut blocking = lost.iter().filter(|finding| finding.blocks()).peekable();
         if blocking.peek().is_some() {
-            out.push('\n');
+            out.line("", None);
         }
         for finding in blocking {
-            let line = format!("# not mapped: {finding}").replace(char::is_control, " ");
-            out.push_str(&line);
-            out.push('\n');
+            let line = format!("# not mapped: {}", finding.without_verdict());
+            out.line(&line.replace(char::is_control, " "), None);
         }
         out
+    }
+}
+
+impl Written {
+    fn line(&mut self, line: &str, option: Option<(Table, &'static str)>) {
+        self.text.push_str(line);
+        self.text.push('\n');
+        self.lines.push(option);
     }
 }
 
@@ -134,7 +239,7 @@ impl Term {
         Self::Text(text.into())
     }
 
-    fn toml(&self) -> String {
+    pub(crate) fn toml(&self) -> String {
         match self {
             Self::Flag(value) => value.to_string(),
             Self::Number(value) => value.to_string(),
@@ -149,8 +254,17 @@ impl Term {
 
 /// Formats a TOML string. `${` would name an environment variable; `$${` is a plain one.
 fn quoted(text: &str) -> String {
-    let value = toml::Value::String(text.replace("${", "$${"));
-    value.to_string().replace('\n', "\\n")
+    let mut out = String::from("\"");
+    for c in text.replace("${", "$${").chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
 }
 
 fn is_default(name: &str, term: &Term) -> bool {

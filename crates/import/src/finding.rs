@@ -4,11 +4,14 @@ use std::fmt;
 
 use crate::leaf::Leaf;
 
+/// Name of the new configuration in findings about it.
+const RESULT: &str = "weir.toml";
+
 /// Fate of one setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Written under this name, or where the text says.
+    /// Written under this name and with this value, or where the text says.
     Mapped(String),
     /// Written, with a difference that the second text explains.
     Differs(String, String),
@@ -22,7 +25,7 @@ pub enum Outcome {
     Unknown(&'static str),
 }
 
-/// One setting of the other product and its fate.
+/// Setting of the other product and its fate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
@@ -52,6 +55,17 @@ impl Finding {
         }
     }
 
+    /// Finding about an option of the new configuration that no setting of the other product explains.
+    pub(crate) fn of_result(path: &str, why: String) -> Self {
+        Self {
+            file: RESULT.to_owned(),
+            line: 0,
+            key: path.to_owned(),
+            value: "(removed)".to_owned(),
+            outcome: Outcome::NotMapped(why),
+        }
+    }
+
     /// True if the import is refused in strict mode.
     #[must_use]
     pub fn blocks(&self) -> bool {
@@ -65,9 +79,18 @@ impl Finding {
     }
 }
 
+impl Finding {
+    /// Returns the place, the setting and the reason, for a comment that says already that it is not mapped.
+    pub(crate) fn without_verdict(&self) -> String {
+        let text = self.to_string();
+        text.replacen(": not mapped: ", ": ", 1)
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
+            0 if self.file == RESULT => write!(f, "{RESULT}: ")?,
             0 => write!(f, "default: ")?,
             line => write!(f, "{}:{line}: ", self.file)?,
         }

@@ -2,10 +2,27 @@
 //! nested setting can be overlooked.
 
 use std::fmt;
-use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+
+use crate::cursor::SyntaxError;
+
+/// Words in names of settings whose values must not be shown.
+const SECRET_NAMES: [&str; 10] = [
+    "password",
+    "secret",
+    "token",
+    "auth_key",
+    "authkey",
+    "passphrase",
+    "bindpasswd",
+    "credentials",
+    "pool_passwd.",
+    "pcp.",
+];
+/// Words in values that may contain a secret, such as commands and URLs.
+const SECRET_VALUES: [&str; 5] = ["password=", "password:", "passwd=", "pgpassword", "secret="];
 
 /// Value of a setting.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,10 +56,16 @@ pub(crate) struct Leaf {
 impl Leaf {
     /// True if the value must not be shown.
     pub(crate) fn is_secret(&self) -> bool {
-        let words = ["password", "secret", "token", "auth_key"];
-        let holds = |name: &String| words.iter().any(|word| name.contains(word));
-        // The login of a proxy or a vault may stand in an URL.
-        self.path.iter().any(holds) && !matches!(self.value, Scalar::Flag(_))
+        let Scalar::Text(value) = &self.value else {
+            // A secret of digits alone is one too, but a time or a flag is none.
+            let is_number = matches!(self.value, Scalar::Number(_));
+            return is_number && self.path.last().is_some_and(|name| is_secret_name(name));
+        };
+        let value = value.to_lowercase();
+        let name = self.path.join(".");
+        is_secret_name(&name)
+            || SECRET_VALUES.iter().any(|word| value.contains(word))
+            || has_login(&value)
     }
 
     pub(crate) fn parts(&self) -> Vec<&str> {
@@ -60,22 +83,68 @@ impl Leaf {
     pub(crate) fn number(&self) -> Option<i64> {
         match &self.value {
             Scalar::Number(number) => Some(*number),
-            Scalar::Text(_) | Scalar::Flag(_) => None,
+            Scalar::Text(text) => text.parse().ok(),
+            Scalar::Flag(_) => None,
         }
+    }
+
+    /// Returns the value as a flag, in any spelling that the products have.
+    pub(crate) fn flag(&self) -> Option<bool> {
+        match self.text().to_lowercase().as_str() {
+            "true" | "on" | "yes" | "1" => Some(true),
+            "false" | "off" | "no" | "0" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Returns the value as milliseconds; plain numbers are in `unit` milliseconds.
+    pub(crate) fn millis(&self, unit: i64) -> Option<i64> {
+        if let Some(number) = self.number() {
+            return (number >= 0).then(|| number.saturating_mul(unit));
+        }
+        let text = self.text();
+        let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (number, suffix) = text.split_at_checked(digits)?;
+        let number: i64 = number.parse().ok()?;
+        let factor = match suffix.trim() {
+            "us" => return Some(number.saturating_add(999) / 1000),
+            "ms" => 1,
+            "s" => 1000,
+            "m" | "min" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            _ => return None,
+        };
+        Some(number.saturating_mul(factor))
     }
 }
 
+fn is_secret_name(name: &str) -> bool {
+    SECRET_NAMES.iter().any(|word| name.contains(word))
+}
+
+/// True for an URL with a user's password in it.
+fn has_login(value: &str) -> bool {
+    value.split_once("://").is_some_and(|(_, rest)| {
+        let authority = rest.split('/').next().unwrap_or_default();
+        authority
+            .rsplit_once('@')
+            .is_some_and(|(login, _)| login.contains(':'))
+    })
+}
+
 /// Reads a TOML text, in the order of its lines.
-pub(crate) fn read_toml(file: &str, text: &str) -> Result<Vec<Leaf>, Vec<String>> {
+pub(crate) fn read_toml(file: &str, text: &str) -> Result<Vec<Leaf>, SyntaxError> {
     let (document, errors) = DeTable::parse_recoverable(text);
-    if !errors.is_empty() {
-        let line = |span: Option<Range<usize>>| line_of(text, span.map_or(0, |span| span.start));
-        let describe = |error: &toml::de::Error| {
+    if let Some(error) = errors.first() {
+        let (line, column) = place_of(text, error.span().map_or(0, |span| span.start));
+        return Err(SyntaxError {
+            file: file.to_owned(),
+            line,
+            column,
             // The message alone: the error's full text quotes the line, which may hold a secret.
-            let message = error.message().replace('\n', "; ");
-            format!("{file}:{}: {message}", line(error.span()))
-        };
-        return Err(errors.iter().map(describe).collect());
+            message: error.message().replace('\n', "; "),
+        });
     }
     let mut leaves = Vec::new();
     let mut reader = Reader {
@@ -137,12 +206,15 @@ impl Reader<'_> {
             path: path.clone(),
             value: scalar,
             file: self.file.to_owned(),
-            line: line_of(self.text, value.span().start),
+            line: place_of(self.text, value.span().start).0,
         });
     }
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
-    let before = text.as_bytes().iter().take(offset);
-    1 + before.filter(|byte| **byte == b'\n').count()
+/// Returns line and column of an offset.
+fn place_of(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let last = before.rsplit('\n').next().unwrap_or_default();
+    let lines = before.bytes().filter(|byte| *byte == b'\n').count();
+    (1 + lines, 1 + last.chars().count())
 }

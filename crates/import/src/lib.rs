@@ -3,23 +3,28 @@
 //! read, written or connected to. A secret must never get into a finding, and no setting may be dropped without one.
 //!
 //! ```
-//! use weir_import::{Product, Source, import};
+//! use weir_import::{FileNames, Product, Source, import};
 //!
 //! let text = "[general]\nport = 6432\nautoreload = 5000\n".to_owned();
 //! let source = Source { name: "pgcat.toml".to_owned(), text };
-//! let imported = import(Product::PgCat, &[source], "userlist.txt").unwrap();
+//! let imported = import(Product::PgCat, &[source], &FileNames::default()).unwrap();
 //! assert!(imported.text.contains("pool_mode = \"transaction\""));
 //! assert!(imported.findings[0].to_string().starts_with("pgcat.toml:2: general.port = 6432: "));
 //! assert!(imported.findings[1].blocks());
 //! ```
 
 mod apply;
+mod cursor;
 mod draft;
 mod finding;
+mod hba;
 mod leaf;
 mod pgcat;
 mod pgdog;
+mod pgpool;
+mod verify;
 
+pub use crate::cursor::SyntaxError;
 pub use crate::finding::{Finding, Outcome};
 
 use crate::draft::Draft;
@@ -33,6 +38,8 @@ pub enum Product {
     PgCat,
     /// PgDog 0.1.54, `pgdog.toml` and `users.toml`.
     PgDog,
+    /// Pgpool-II 4.8, `pgpool.conf`, `pool_hba.conf`, `pool_passwd` and `pcp.conf`, told apart by their names.
+    Pgpool,
 }
 
 impl Product {
@@ -42,6 +49,33 @@ impl Product {
         match self {
             Self::PgCat => "PgCat 1.3.0",
             Self::PgDog => "PgDog 0.1.54",
+            Self::Pgpool => "Pgpool-II 4.8",
+        }
+    }
+
+    fn read(self, source: &Source) -> Result<Vec<Leaf>, SyntaxError> {
+        let (name, text) = (source.name.as_str(), source.text.as_str());
+        match self {
+            Self::PgCat | Self::PgDog => leaf::read_toml(name, text),
+            Self::Pgpool => pgpool::read(name, text),
+        }
+    }
+}
+
+/// Names under which the files that belong to the `weir.toml` will be written.
+#[derive(Clone, Copy, Debug)]
+pub struct FileNames<'a> {
+    /// User list.
+    pub auth_file: &'a str,
+    /// HBA file.
+    pub hba_file: &'a str,
+}
+
+impl Default for FileNames<'_> {
+    fn default() -> Self {
+        Self {
+            auth_file: "userlist.txt",
+            hba_file: "hba.conf",
         }
     }
 }
@@ -63,25 +97,30 @@ pub struct Imported {
     pub text: String,
     /// Text of the user list, which holds all secrets; empty without users.
     pub userlist: String,
-    /// One finding per setting, in the order of the files; defaults of the other product come last.
+    /// Text of the HBA file; empty if the configuration needs none. May hold passwords of LDAP.
+    pub hba: String,
+    /// Remarks about the configuration as a whole.
+    pub notes: Vec<String>,
+    /// Findings, at least one per setting, in the order of the files; defaults of the other product come last.
     pub findings: Vec<Finding>,
 }
 
-/// Converts a configuration. `auth_file` is the path under which the user list will be written.
+/// Converts a configuration. `names` are those of the files that will stand beside it. `weir check` accepts the result: an
+/// option that it would refuse is taken out, and the finding says why.
 ///
 /// # Errors
-/// A file is not in the product's format. Each text names file, line and problem.
+/// Files are not in the product's format. One error per file names the place and what was expected there.
 pub fn import(
     product: Product,
     sources: &[Source],
-    auth_file: &str,
-) -> Result<Imported, Vec<String>> {
+    names: &FileNames<'_>,
+) -> Result<Imported, Vec<SyntaxError>> {
     let mut leaves: Vec<Leaf> = Vec::new();
     let mut errors = Vec::new();
     for source in sources {
-        match leaf::read_toml(&source.name, &source.text) {
+        match product.read(source) {
             Ok(read) => leaves.extend(read),
-            Err(found) => errors.extend(found),
+            Err(error) => errors.push(error),
         }
     }
     if !errors.is_empty() {
@@ -91,13 +130,17 @@ pub fn import(
     let mut findings = match product {
         Product::PgCat => pgcat::map(leaves, &mut draft),
         Product::PgDog => pgdog::map(leaves, &mut draft),
+        Product::Pgpool => pgpool::map(leaves, &mut draft),
     };
     draft.settle();
+    verify::verify(product, names, &mut draft, &mut findings);
     // A default of the other product that changes nothing here is no news.
-    findings.retain(|finding| finding.line > 0 || finding.is_mapped());
+    findings.retain(|finding| finding.line > 0 || finding.is_mapped() || finding.blocks());
     Ok(Imported {
-        text: draft.text(product, auth_file, &findings),
+        text: draft.text(product, names, &findings).text,
         userlist: draft.userlist(),
+        hba: draft.hba_file(),
+        notes: draft.notes(),
         findings,
     })
 }

@@ -1,10 +1,11 @@
 //! PgCat: `pgcat.toml`. PgCat ignores what it does not know, so that a typo in its file has had no effect so far.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::apply::{How, apply, by_table, replica, secret, set};
 use crate::draft::{Draft, Table, Term};
 use crate::finding::{Finding, Outcome};
+use crate::hba;
 use crate::leaf::{Leaf, add_defaults};
 
 const VERSION: &str = "PgCat 1.3.0";
@@ -164,7 +165,12 @@ struct Facts {
     users: BTreeMap<(String, String), String>,
     /// Largest `pool_size` of each pool.
     sizes: BTreeMap<String, i64>,
+    /// Pool and `pool_size` of each user.
+    user_sizes: Vec<(String, i64)>,
     user_auth_types: Vec<String>,
+    /// Methods of the users that have one, by pool and position.
+    methods: BTreeMap<(String, String), String>,
+    has_auth_query: bool,
     splits: Vec<String>,
     parses: Vec<String>,
     auth_query_user: String,
@@ -203,13 +209,40 @@ impl Facts {
                 }
                 ["pools", pool, "users", _, "pool_size"] => {
                     let size = facts.sizes.entry(pool.to_owned()).or_default();
-                    *size = (*size).max(leaf.number().unwrap_or_default());
+                    let own = leaf.number().unwrap_or_default().max(0);
+                    *size = (*size).max(own);
+                    facts.user_sizes.push((pool.to_owned(), own));
                 }
-                ["pools", _, "users", _, "auth_type"] => facts.user_auth_types.push(text),
+                ["pools", pool, "users", at, "auth_type"] => {
+                    facts
+                        .methods
+                        .insert((pool.to_owned(), at.to_owned()), text.clone());
+                    facts.user_auth_types.push(text);
+                }
+                ["general", "auth_query"] | ["pools", _, "auth_query"] => {
+                    facts.has_auth_query = true
+                }
                 _ => {}
             }
         }
         facts
+    }
+
+    /// True if users differ in their method, or may use some pools only. With auth_query, users are not listed.
+    fn needs_hba(&self) -> bool {
+        let mut pools: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for ((pool, _), user) in &self.users {
+            pools.entry(pool).or_default().insert(user);
+        }
+        let mut sets = pools.values();
+        let first = sets.next();
+        let differ = sets.any(|set| Some(set) != first);
+        let methods: BTreeSet<&str> = self.users.keys().map(|user| self.method(user)).collect();
+        !self.has_auth_query && (differ || methods.len() > 1)
+    }
+
+    fn method(&self, user: &(String, String)) -> &str {
+        self.methods.get(user).map_or("md5", String::as_str)
     }
 
     fn splits(&self, pool: &str) -> bool {
@@ -231,11 +264,44 @@ pub(crate) fn map(mut leaves: Vec<Leaf>, draft: &mut Draft) -> Vec<Finding> {
         && facts.user_auth_types.iter().all(|method| method == "trust");
     let auth_type = if trusts { "trust" } else { "md5" };
     draft.set(Table::Global, "auth_type", Term::text(auth_type));
+    if facts.needs_hba() {
+        hba::begin(draft);
+        for (key, user) in &facts.users {
+            let (pool, user) = (hba::quoted(&key.0), hba::quoted(user));
+            hba::pair(&pool, &user, facts.method(key), draft);
+        }
+        hba::pair(hba::CONSOLE, &hba::quoted(&facts.admin), "md5", draft);
+    }
+    notes(&facts, draft);
     for pool in facts.hosts.keys() {
         draft.touch(Table::Database(pool.clone()));
     }
     let fate = |leaf: &Leaf| Finding::new(leaf, setting(leaf, &facts, draft));
     leaves.iter().map(fate).collect()
+}
+
+/// Compares the numbers of servers, and says what the files cannot tell.
+fn notes(facts: &Facts, draft: &mut Draft) {
+    draft.no_client_limit("PgCat");
+    let (mut before, mut after) = (0_i64, 0_i64);
+    for (pool, largest) in &facts.sizes {
+        let hosts = facts.hosts.get(pool).map_or(1, BTreeMap::len);
+        let hosts = i64::try_from(hosts).unwrap_or(i64::MAX);
+        let of_pool = facts.user_sizes.iter().filter(|(of, _)| of == pool);
+        let users = i64::try_from(of_pool.clone().count()).unwrap_or(i64::MAX);
+        let sum = of_pool
+            .map(|(_, size)| *size)
+            .fold(0_i64, i64::saturating_add);
+        before = before.saturating_add(sum.saturating_mul(hosts));
+        after = after.saturating_add(largest.saturating_mul(users).saturating_mul(hosts));
+    }
+    draft.note(format!(
+        "servers at most, for the users of the files: PgCat {before}, Weir {after}"
+    ));
+    draft.note(
+        "applications may send SET SHARD TO, SET SERVER ROLE TO and the like, which mean nothing to Weir; see \
+         docs/guide/replicas.md for SET weir.role",
+    );
 }
 
 fn setting(leaf: &Leaf, facts: &Facts, draft: &mut Draft) -> Outcome {
@@ -363,6 +429,7 @@ fn of_user(
     match key {
         "username" => Outcome::Mapped("auth_file".to_owned()),
         "password" => secret(leaf, user, draft),
+        "auth_type" if facts.needs_hba() => Outcome::Mapped("auth_hba_file".to_owned()),
         "auth_type"
             if facts
                 .user_auth_types

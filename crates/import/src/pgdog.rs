@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::apply::{How, apply, by_table, replica, secret, set};
 use crate::draft::{Draft, Table, Term};
 use crate::finding::{Finding, Outcome};
+use crate::hba;
 use crate::leaf::{Leaf, add_defaults};
 
 const VERSION: &str = "PgDog 0.1.54";
@@ -244,7 +245,7 @@ const USER: &[(&str, How)] = &[
         "all_databases",
         How::Not(
             "true",
-            "every user may use every database; restrict by auth_hba_file",
+            "every user may use every database, unless databases of the user are listed",
         ),
     ),
     (
@@ -277,7 +278,7 @@ const USER: &[(&str, How)] = &[
     ),
 ];
 
-/// One `[[databases]]`.
+/// Entry of `[[databases]]`.
 #[derive(Clone, Default)]
 struct Entry {
     name: String,
@@ -292,6 +293,12 @@ struct Entry {
 struct Facts {
     entries: BTreeMap<String, Entry>,
     users: BTreeMap<String, String>,
+    /// Databases of the users that may not use all, by position.
+    databases: BTreeMap<String, Vec<String>>,
+    /// Sizes of the pools of users and databases, by position.
+    sizes: BTreeMap<(bool, String), i64>,
+    default_size: i64,
+    auth_type: String,
     admin: String,
     listen: String,
     requires_tls: bool,
@@ -311,6 +318,23 @@ impl Facts {
                 ["general", "tls_client_required"] => facts.requires_tls = text == "true",
                 ["general", "tls_client_ca_certificate"] => facts.verifies_clients = true,
                 ["admin", "user"] => facts.admin = text,
+                ["general", "auth_type"] => facts.auth_type = text,
+                ["general", "default_pool_size"] => {
+                    facts.default_size = leaf.number().unwrap_or_default()
+                }
+                ["users", at, "database"] | ["users", at, "databases", _] => {
+                    facts.databases.entry(at.to_owned()).or_default().push(text);
+                }
+                ["users", at, "pool_size"] => {
+                    facts
+                        .sizes
+                        .insert((true, at.to_owned()), leaf.number().unwrap_or_default());
+                }
+                ["databases", at, "pool_size"] => {
+                    facts
+                        .sizes
+                        .insert((false, at.to_owned()), leaf.number().unwrap_or_default());
+                }
                 ["users", at, "name"] => {
                     facts.users.insert(at.to_owned(), text);
                 }
@@ -330,6 +354,68 @@ impl Facts {
             }
         }
         facts
+    }
+
+    /// Writes who may use which databases, if some users may not use all.
+    fn write_hba(&self, draft: &mut Draft) {
+        if self.databases.is_empty() {
+            return;
+        }
+        let method = match self.auth_type.as_str() {
+            "md5" => "md5",
+            "trust" => "trust",
+            "plain" => "password",
+            _ => "scram-sha-256",
+        };
+        hba::begin(draft);
+        for (at, user) in &self.users {
+            let databases = match self.databases.get(at) {
+                Some(names) => names
+                    .iter()
+                    .map(|name| hba::quoted(name))
+                    .collect::<Vec<_>>()
+                    .join(","),
+                None => "all".to_owned(),
+            };
+            hba::pair(&databases, &hba::quoted(user), method, draft);
+        }
+        hba::pair(hba::CONSOLE, &hba::quoted(&self.admin), method, draft);
+    }
+
+    /// Sums up the sizes of all pools that the files tell of. `of` says how large the pool of a database and a user is.
+    fn sum(&self, of: impl Fn(&str, &str) -> i64) -> i64 {
+        let mut sum = 0_i64;
+        for (database, entry) in &self.entries {
+            for user in self.users.keys() {
+                let names = self.databases.get(user);
+                if names.is_none_or(|names| names.contains(&entry.name)) {
+                    sum = sum.saturating_add(of(database, user).max(0));
+                }
+            }
+        }
+        sum
+    }
+
+    fn size(&self, is_user: bool, at: &str) -> Option<i64> {
+        self.sizes.get(&(is_user, at.to_owned())).copied()
+    }
+
+    /// Compares the numbers of servers, and says what the files cannot tell.
+    fn notes(&self, draft: &mut Draft) {
+        draft.no_client_limit("PgDog");
+        let sizes = |database: &str, user: &str| {
+            self.size(true, user)
+                .or_else(|| self.size(false, database))
+                .unwrap_or(self.default_size)
+        };
+        let sum = self.sum(sizes);
+        draft.note(format!(
+            "servers at most, for the users of the files: PgDog {sum}, Weir {sum}"
+        ));
+        draft.note(
+            "applications may send SET pgdog.role, /* pgdog_role: ... */ and the like, which mean nothing to Weir; see \
+             docs/guide/replicas.md for SET weir.role and comment_hints",
+        );
     }
 
     /// True for an entry that describes a further host of a database.
@@ -354,7 +440,10 @@ pub(crate) fn map(mut leaves: Vec<Leaf>, draft: &mut Draft) -> Vec<Finding> {
     add_defaults(&mut leaves, DEFAULTS);
     let facts = Facts::gather(&leaves);
     let fate = |leaf: &Leaf| Finding::new(leaf, setting(leaf, &facts, draft));
-    leaves.iter().map(fate).collect()
+    let findings = leaves.iter().map(fate).collect();
+    facts.write_hba(draft);
+    facts.notes(draft);
+    findings
 }
 
 fn setting(leaf: &Leaf, facts: &Facts, draft: &mut Draft) -> Outcome {
@@ -414,6 +503,7 @@ fn general(leaf: &Leaf, key: &str, facts: &Facts, draft: &mut Draft) -> Outcome 
                 draft,
             )
         }
+        "auth_type" if !facts.databases.is_empty() => Outcome::Mapped("auth_hba_file".to_owned()),
         "tls_client_required" => Outcome::Mapped("client_tls_sslmode".to_owned()),
         "prepared_statements" => match text.as_str() {
             "disabled" => set(
@@ -494,10 +584,7 @@ fn of_user(leaf: &Leaf, user: &str, rest: &[&str], draft: &mut Draft) -> Outcome
         ["name"] => Outcome::Mapped("auth_file".to_owned()),
         ["password" | "password_hash"] | ["passwords", "0"] => secret(leaf, user, draft),
         ["passwords", _] => Outcome::NotMapped("a user has one secret in Weir".to_owned()),
-        ["database"] | ["databases", _] => Outcome::NotMapped(
-            "every user may use every database; restrict by auth_type = \"hba\" and auth_hba_file"
-                .to_owned(),
-        ),
+        ["database"] | ["databases", _] => Outcome::Mapped("auth_hba_file".to_owned()),
         [key] => by_table(
             USER,
             leaf,

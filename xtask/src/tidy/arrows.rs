@@ -40,7 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("weir-dashboard", &[]),
     ("weir-config", &["weir-access", "weir-rules", "weir-sql"]),
     ("weir-rules", &["weir-sql"]),
-    ("weir-import", &["weir-config"]),
+    ("weir-import", &["weir-access", "weir-config"]),
     (
         "weir-proxy",
         &[

@@ -9,10 +9,15 @@ pub(crate) const AFTER_HELP: &str = "\
 Each setting gets a line on standard error: file and line, key, value, and `mapped to`, `same as default of`, `no meaning \
 here` or `not mapped` with the reason. Settings that change what clients see and have no counterpart, and unknown ones, \
 refuse the import; with --lenient they become comments of the new file. Passwords go to userlist.txt beside FILE, which \
-only its owner may read, and never to the terminal. For PgBouncer it does what `weir convert` does: passwords of the ini \
-stay in the new file. Existing files are not overwritten. Try the result with `weir check FILE`.
+only its owner may read, and never to the terminal; rules about logins go to hba.conf. For PgBouncer it does what `weir \
+convert` does: passwords of the ini stay in the new file. Existing files are not overwritten. Try the result with `weir \
+check FILE`.
 
-Versions read: PgCat 1.3.0 (pgcat.toml), PgDog 0.1.54 (pgdog.toml and users.toml), PgBouncer 1.25 (pgbouncer.ini)
+Files, and versions that were read:
+  pgbouncer  pgbouncer.ini (1.25)
+  pgcat      pgcat.toml (1.3.0)
+  pgdog      pgdog.toml, users.toml (0.1.54)
+  pgpool     pgpool.conf, pool_hba.conf, pool_passwd, pcp.conf (4.8), told apart by their names
 
 Exit codes:
   0  written
@@ -49,4 +54,5 @@ pub(crate) enum ImportFrom {
     Pgbouncer,
     Pgcat,
     Pgdog,
+    Pgpool,
 }

@@ -1,0 +1,127 @@
+//! Fate of single settings that the golden files do not have: TLS, limits, and routes or hosts that cannot be mapped.
+
+use weir_import::{FileNames, Imported, Product, Source, import};
+
+fn read(product: Product, file: &str, text: &str) -> Imported {
+    let source = Source {
+        name: file.to_owned(),
+        text: text.to_owned(),
+    };
+    import(product, &[source], &FileNames::default()).expect("a valid file")
+}
+
+/// Checks the report of a text: one line has each of the expected texts.
+fn check(product: Product, text: &str, expected: &[&str]) {
+    let imported = read(product, "file", text);
+    let lines: Vec<String> = imported.findings.iter().map(ToString::to_string).collect();
+    for part in expected {
+        let is_there = lines.iter().any(|line| line.contains(part));
+        assert!(is_there, "{part} is not in\n{}", lines.join("\n"));
+    }
+}
+
+const BACKENDS: &str = "backend_hostname0 = 'a'\nbackend_hostname1 = 'b'\nsr_check_user = 'w'\n";
+
+#[test]
+fn pgpool_has_one_set_of_certificates() {
+    check(
+        Product::Pgpool,
+        "ssl = on\nssl_cert = 'c.pem'\nssl_key = 'k.pem'\nssl_ca_cert = 'ca.pem'\nssl_passphrase_command = 'x'\n",
+        &[
+            "ssl = \"on\": mapped to client_tls_sslmode and server_tls_sslmode",
+            "ssl_cert = \"c.pem\": mapped to client_tls_cert_file = \"c.pem\"",
+            "ssl_ca_cert = \"ca.pem\": mapped to client_tls_ca_file and server_tls_ca_file",
+            "ssl_passphrase_command = ***: not mapped: a private key must not be encrypted",
+        ],
+    );
+}
+
+#[test]
+fn pgpools_session_pooling_stays_without_replicas() {
+    let one = read(Product::Pgpool, "pgpool.conf", "backend_hostname0 = 'a'\n");
+    assert!(!one.text.contains("pool_mode"), "{}", one.text);
+    let two = read(Product::Pgpool, "pgpool.conf", BACKENDS);
+    assert!(
+        two.text.contains("pool_mode = \"transaction\""),
+        "{}",
+        two.text
+    );
+    assert!(
+        two.text.contains("read_write_split = \"auto\""),
+        "{}",
+        two.text
+    );
+    let off = read(
+        Product::Pgpool,
+        "pgpool.conf",
+        &format!("{BACKENDS}load_balance_mode = off\n"),
+    );
+    assert!(!off.text.contains("pool_mode"), "{}", off.text);
+}
+
+#[test]
+fn pgpools_settings_that_stand_twice_count_once() {
+    check(
+        Product::Pgpool,
+        "port = 1111\nport = 2222\nsocket_dir = '/run'\n",
+        &[
+            "file:1: port = 1111: no meaning here: a later line sets it again",
+            "file:2: port = 2222: mapped to listen_port = 2222",
+            "unix_socket_directories = \"/run\": mapped to unix_socket_dir = \"/run\"",
+        ],
+    );
+    check(
+        Product::Pgpool,
+        &format!("{BACKENDS}delay_threshold_by_time = 5\nbackend_flag1 = 'ALWAYS_PRIMARY'\n"),
+        &[
+            "delay_threshold_by_time = 5: not mapped: a number alone means seconds",
+            "backend_flag1 = \"ALWAYS_PRIMARY\": mapped to databases.*.hosts.b:5432.role = \"primary\"",
+            "backend_hostname0 = \"a\": mapped to databases.*.replicas",
+        ],
+    );
+    check(
+        Product::Pgpool,
+        "backend_clustering_mode = 'native_replication'\n",
+        &["not mapped: Weir does not replicate"],
+    );
+}
+
+#[test]
+fn hosts_without_a_user_that_watches_are_not_mapped() {
+    check(
+        Product::Pgpool,
+        "backend_hostname0 = 'a'\nbackend_hostname1 = 'b'\n",
+        &["backend_hostname1 = \"b\": not mapped: no user is known that could ask"],
+    );
+}
+
+#[test]
+fn pgcats_users_of_other_pools_stay_out() {
+    let pool = |name: &str, user: &str| {
+        format!(
+            "[pools.{name}.users.0]\nusername = \"{user}\"\npassword = \"x\"\npool_size = 1\n[pools.{name}.shards.0]\n\
+             servers = [[\"h\", 5432, \"primary\"]]\ndatabase = \"d\"\n"
+        )
+    };
+    let general = "[general]\nadmin_username = \"root\"\n";
+    let two = read(
+        Product::PgCat,
+        "pgcat.toml",
+        &format!("{general}{}{}", pool("a", "u"), pool("b", "v")),
+    );
+    let expected = "local a u md5\nhost a u all md5\nlocal b v md5\nhost b v all md5\n\
+        local pgbouncer,weir root md5\nhost pgbouncer,weir root all md5\n";
+    assert_eq!(two.hba, expected);
+    let same = read(
+        Product::PgCat,
+        "pgcat.toml",
+        &format!("{general}{}{}", pool("a", "u"), pool("b", "u")),
+    );
+    assert_eq!(same.hba, "");
+    let nameless = read(
+        Product::PgCat,
+        "pgcat.toml",
+        &format!("[general]\n{}{}", pool("a", "u"), pool("b", "")),
+    );
+    assert_eq!(nameless.hba, "local a u md5\nhost a u all md5\n");
+}
