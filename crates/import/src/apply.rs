@@ -214,6 +214,23 @@ pub(crate) fn by_groups(groups: &[(How, &[&str])], key: &str) -> Option<How> {
         .map(|(how, _)| *how)
 }
 
+/// Adds an element to an option that is a list.
+pub(crate) fn push(
+    draft: &mut Draft,
+    table: Table,
+    name: &'static str,
+    element: String,
+) -> Outcome {
+    let mut all = match draft.get(&table, name) {
+        Some(Term::List(all)) => all.clone(),
+        _ => Vec::new(),
+    };
+    if !all.contains(&element) {
+        all.push(element);
+    }
+    set(draft, table, name, Term::List(all))
+}
+
 /// Writes the weights of the hosts of the entry for all databases, relative to the largest; returns the fate of one host's.
 pub(crate) fn shares(
     weights: impl Iterator<Item = (String, i64)> + Clone,

@@ -3,6 +3,9 @@
 
 use std::fmt;
 
+/// Maximum depth of blocks inside of blocks, far above that of real files.
+pub(crate) const DEPTH_MAX: usize = 20;
+
 /// Reason why a file cannot be read, and the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -19,6 +19,7 @@ mod draft;
 mod finding;
 mod hba;
 mod leaf;
+mod odyssey;
 mod pgcat;
 mod pgdog;
 mod pgpool;
@@ -40,6 +41,8 @@ pub enum Product {
     PgDog,
     /// Pgpool-II 4.8, `pgpool.conf`, `pool_hba.conf`, `pool_passwd` and `pcp.conf`, told apart by their names.
     Pgpool,
+    /// Odyssey 1.5.3, `odyssey.conf`, its includes, and its HBA file, which has `hba` in its name.
+    Odyssey,
 }
 
 impl Product {
@@ -50,6 +53,7 @@ impl Product {
             Self::PgCat => "PgCat 1.3.0",
             Self::PgDog => "PgDog 0.1.54",
             Self::Pgpool => "Pgpool-II 4.8",
+            Self::Odyssey => "Odyssey 1.5.3",
         }
     }
 
@@ -58,6 +62,7 @@ impl Product {
         match self {
             Self::PgCat | Self::PgDog => leaf::read_toml(name, text),
             Self::Pgpool => pgpool::read(name, text),
+            Self::Odyssey => odyssey::read(name, text),
         }
     }
 }
@@ -131,6 +136,7 @@ pub fn import(
         Product::PgCat => pgcat::map(leaves, &mut draft),
         Product::PgDog => pgdog::map(leaves, &mut draft),
         Product::Pgpool => pgpool::map(leaves, &mut draft),
+        Product::Odyssey => odyssey::map(leaves, &mut draft),
     };
     draft.settle();
     verify::verify(product, names, &mut draft, &mut findings);

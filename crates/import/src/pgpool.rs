@@ -8,6 +8,7 @@ mod rows;
 use std::collections::BTreeMap;
 
 use self::hosts::Nodes;
+pub(crate) use self::read::lines as read_lines;
 pub(crate) use self::read::read;
 use self::read::{HBA, PASSWORDS, PCP};
 use self::rows::{COPIED, DEFAULTS, NUMBERED, OTHERS, PARTS};

@@ -9,7 +9,7 @@ use expect_test::expect_file;
 use weir_import::{FileNames, Imported, Outcome, Product, Source, import};
 
 /// Product, directory of the files, and their names.
-const CASES: [(Product, &str, &[&str]); 3] = [
+const CASES: [(Product, &str, &[&str]); 4] = [
     (Product::PgCat, "pgcat", &["pgcat.toml"]),
     (Product::PgDog, "pgdog", &["pgdog.toml", "users.toml"]),
     (
@@ -17,6 +17,7 @@ const CASES: [(Product, &str, &[&str]); 3] = [
         "pgpool",
         &["pgpool.conf", "pool_hba.conf", "pool_passwd", "pcp.conf"],
     ),
+    (Product::Odyssey, "odyssey", &["odyssey.conf"]),
 ];
 
 fn directory(name: &str) -> PathBuf {
@@ -95,6 +96,9 @@ fn is_setting(product: Product, line: &str) -> bool {
     let is_empty = line.is_empty() || line.starts_with('#');
     match product {
         Product::PgCat | Product::PgDog => line.contains(" = ") && !line.ends_with('['),
+        Product::Odyssey => {
+            !is_empty && line != "}" && !matches!(line, "options {" | "listen {" | "watchdog {")
+        }
         _ => !is_empty,
     }
 }
@@ -129,6 +133,8 @@ fn unknown_settings_are_named_and_refuse() {
         (Product::PgCat, "[general]\nprot = 1\n", "general.prot"),
         (Product::PgDog, "[general]\nprot = 1\n", "general.prot"),
         (Product::Pgpool, "prot = 1\n", "prot"),
+        (Product::Odyssey, "prot 1\n", "prot"),
+        (Product::Odyssey, "listen { prot 1 }\n", "listen.0.prot"),
     ];
     for (product, text, key) in cases {
         let imported = one(product, "file", text);
@@ -153,6 +159,8 @@ fn other_defaults_are_written() {
     let pool = settings(Product::Pgpool, "port = 5432\n");
     assert_eq!(pool.pool_mode, weir_config::PoolMode::Session);
     assert_eq!((pool.max_client_conn, pool.listen_port), (96, 5432));
+    let odyssey = settings(Product::Odyssey, "daemonize no\n");
+    assert_eq!((odyssey.max_client_conn, odyssey.workers), (1_000_000, 1));
 }
 
 /// Each text has a mistake; the error names the place and what is expected, and shows no secret.
@@ -168,6 +176,11 @@ fn syntax_errors_name_the_place_and_show_no_secret() {
             Product::Pgpool,
             "a = 1\nsr_check_password = 'hidden\n",
             "file:2:21: expected a closing quote",
+        ),
+        (
+            Product::Odyssey,
+            "listen {\n password \"hidden\" x 1\n",
+            "file:3:1: expected a closing brace",
         ),
     ];
     for (product, text, begin) in cases {

@@ -95,6 +95,72 @@ fn hosts_without_a_user_that_watches_are_not_mapped() {
     );
 }
 
+const STORAGE: &str = "storage \"s\" { type \"remote\" host \"db\" }\n";
+
+fn odyssey(routes: &str) -> Imported {
+    read(
+        Product::Odyssey,
+        "odyssey.conf",
+        &format!("listen {{ host \"*\" }}\n{STORAGE}{routes}"),
+    )
+}
+
+#[test]
+fn odysseys_routes_of_one_method_need_no_hba_file() {
+    let same = odyssey("database \"a\" { user default { authentication \"md5\" storage \"s\" } }");
+    assert!(same.hba.is_empty(), "{}", same.hba);
+    assert!(same.text.contains("auth_type = \"md5\""), "{}", same.text);
+}
+
+#[test]
+fn odysseys_routes_without_passwords_stay_limited_to_their_names() {
+    let trusting =
+        odyssey("database \"a\" { user \"u\" { authentication \"none\" storage \"s\" } }");
+    assert_eq!(trusting.hba, "local a u trust\nhost a u all trust\n");
+    let unknown =
+        odyssey("database \"a\" { user \"u\" { authentication \"external\" storage \"s\" } }");
+    assert_eq!(unknown.hba, "local a u reject\nhost a u all reject\n");
+    let grouped =
+        odyssey("database \"a\" { group \"staff\" { authentication \"md5\" storage \"s\" } }");
+    assert_eq!(grouped.hba, "local a +staff md5\nhost a +staff all md5\n");
+    let pam = odyssey(
+        "database \"all\" { user \"u\" { authentication \"clear_text\" auth_pam_service \"x\" storage \"s\" } }",
+    );
+    assert_eq!(
+        pam.hba,
+        "local \"all\" u pam pamservice=x\nhost \"all\" u all pam pamservice=x\n"
+    );
+}
+
+#[test]
+fn odysseys_routes_that_disagree_find_a_place_or_are_not_mapped() {
+    let route = |name: &str, size: u32| {
+        format!("user \"{name}\" {{ authentication \"md5\" storage \"s\" pool_size {size} }}\n")
+    };
+    let by_user = odyssey(&format!(
+        "database \"a\" {{ {}{} }}\ndatabase \"b\" {{ {}{} }}",
+        route("u", 1),
+        route("v", 2),
+        route("u", 1),
+        route("v", 2)
+    ));
+    assert!(
+        by_user.text.contains("[users.\"u\"]\npool_size = 1\n"),
+        "{}",
+        by_user.text
+    );
+    let mixed = odyssey(&format!(
+        "database \"a\" {{ {}{} }}\ndatabase \"b\" {{ {}{} }}",
+        route("u", 1),
+        route("v", 2),
+        route("u", 3),
+        route("v", 4)
+    ));
+    let lines: Vec<String> = mixed.findings.iter().map(ToString::to_string).collect();
+    let why = "databases.a.pool_size = 2; routes disagree: the largest of this database, 2, counts for all of them";
+    assert!(lines.iter().any(|line| line.contains(why)), "{lines:?}");
+}
+
 #[test]
 fn pgcats_users_of_other_pools_stay_out() {
     let pool = |name: &str, user: &str| {

@@ -18,6 +18,7 @@ Files, and versions that were read:
   pgcat      pgcat.toml (1.3.0)
   pgdog      pgdog.toml, users.toml (0.1.54)
   pgpool     pgpool.conf, pool_hba.conf, pool_passwd, pcp.conf (4.8), told apart by their names
+  odyssey    odyssey.conf, its includes, its HBA file with hba in its name (1.5.3)
 
 Exit codes:
   0  written
@@ -51,6 +52,7 @@ pub(crate) struct Import {
 /// Product that `weir import` reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ImportFrom {
+    Odyssey,
     Pgbouncer,
     Pgcat,
     Pgdog,
