@@ -27,6 +27,7 @@ pub(crate) fn import(args: &args::Import) -> Exit {
         args::ImportFrom::Pgcat => Product::PgCat,
         args::ImportFrom::Pgdog => Product::PgDog,
         args::ImportFrom::Pgpool => Product::Pgpool,
+        args::ImportFrom::Proxysql => Product::ProxySql,
     };
     let mut sources = Vec::new();
     for path in &args.files {

@@ -57,6 +57,10 @@ impl<'a> Cursor<'a> {
         self.rest.chars().next()
     }
 
+    pub(crate) fn starts_with(&self, text: &str) -> bool {
+        self.rest.starts_with(text)
+    }
+
     pub(crate) fn is_at_end(&self) -> bool {
         self.rest.is_empty()
     }

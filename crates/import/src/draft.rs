@@ -102,6 +102,10 @@ impl Draft {
         self.hba.push(line);
     }
 
+    pub(crate) fn rule(&mut self, name: String, keys: Vec<(&'static str, Term)>) {
+        self.rules.push((name, keys));
+    }
+
     /// Adds a remark about the configuration as a whole, once.
     pub(crate) fn note(&mut self, note: impl Into<String>) {
         let note = note.into();

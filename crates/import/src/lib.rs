@@ -23,6 +23,7 @@ mod odyssey;
 mod pgcat;
 mod pgdog;
 mod pgpool;
+mod proxysql;
 mod verify;
 
 pub use crate::cursor::SyntaxError;
@@ -43,6 +44,8 @@ pub enum Product {
     Pgpool,
     /// Odyssey 1.5.3, `odyssey.conf`, its includes, and its HBA file, which has `hba` in its name.
     Odyssey,
+    /// ProxySQL 3.0, `proxysql.cnf`.
+    ProxySql,
 }
 
 impl Product {
@@ -54,6 +57,7 @@ impl Product {
             Self::PgDog => "PgDog 0.1.54",
             Self::Pgpool => "Pgpool-II 4.8",
             Self::Odyssey => "Odyssey 1.5.3",
+            Self::ProxySql => "ProxySQL 3.0",
         }
     }
 
@@ -63,6 +67,7 @@ impl Product {
             Self::PgCat | Self::PgDog => leaf::read_toml(name, text),
             Self::Pgpool => pgpool::read(name, text),
             Self::Odyssey => odyssey::read(name, text),
+            Self::ProxySql => proxysql::read(name, text),
         }
     }
 }
@@ -137,6 +142,7 @@ pub fn import(
         Product::PgDog => pgdog::map(leaves, &mut draft),
         Product::Pgpool => pgpool::map(leaves, &mut draft),
         Product::Odyssey => odyssey::map(leaves, &mut draft),
+        Product::ProxySql => proxysql::map(leaves, &mut draft),
     };
     draft.settle();
     verify::verify(product, names, &mut draft, &mut findings);

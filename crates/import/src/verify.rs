@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::draft::{Draft, Table};
+use crate::draft::{Draft, Table, Term};
 use crate::finding::{Finding, Outcome};
 use crate::{FileNames, Product};
 
@@ -76,4 +76,15 @@ fn mark(findings: &mut Vec<Finding>, table: &Table, name: &'static str, message:
     if !is_known {
         findings.push(Finding::of_result(&path, why));
     }
+}
+
+/// Loads a rule alone; returns the loader's message if it refuses it.
+pub(crate) fn rule_error(name: &str, keys: &[(&'static str, Term)]) -> Option<String> {
+    let mut draft = Draft::default();
+    draft.rule(name.to_owned(), keys.to_vec());
+    let written = draft.text(Product::ProxySql, &FileNames::default(), &[]);
+    let mut read = |_: &Path| Ok(written.text.clone());
+    let loaded = weir_config::load(Path::new(NAME), &mut read, std::iter::empty());
+    let errors = loaded.err()?;
+    errors.first().map(|error| error.message.replace('\n', " "))
 }

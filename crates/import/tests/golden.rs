@@ -9,7 +9,7 @@ use expect_test::expect_file;
 use weir_import::{FileNames, Imported, Outcome, Product, Source, import};
 
 /// Product, directory of the files, and their names.
-const CASES: [(Product, &str, &[&str]); 4] = [
+const CASES: [(Product, &str, &[&str]); 5] = [
     (Product::PgCat, "pgcat", &["pgcat.toml"]),
     (Product::PgDog, "pgdog", &["pgdog.toml", "users.toml"]),
     (
@@ -18,6 +18,7 @@ const CASES: [(Product, &str, &[&str]); 4] = [
         &["pgpool.conf", "pool_hba.conf", "pool_passwd", "pcp.conf"],
     ),
     (Product::Odyssey, "odyssey", &["odyssey.conf"]),
+    (Product::ProxySql, "proxysql", &["proxysql.cnf"]),
 ];
 
 fn directory(name: &str) -> PathBuf {
@@ -94,8 +95,10 @@ fn golden_files_become_what_is_expected_and_load() {
 fn is_setting(product: Product, line: &str) -> bool {
     let line = line.trim();
     let is_empty = line.is_empty() || line.starts_with('#');
+    let ends = ['{', '(', '[', '=', ':'];
     match product {
         Product::PgCat | Product::PgDog => line.contains(" = ") && !line.ends_with('['),
+        Product::ProxySql => !is_empty && line.contains('=') && !line.ends_with(ends),
         Product::Odyssey => {
             !is_empty && line != "}" && !matches!(line, "options {" | "listen {" | "watchdog {")
         }
@@ -135,6 +138,11 @@ fn unknown_settings_are_named_and_refuse() {
         (Product::Pgpool, "prot = 1\n", "prot"),
         (Product::Odyssey, "prot 1\n", "prot"),
         (Product::Odyssey, "listen { prot 1 }\n", "listen.0.prot"),
+        (
+            Product::ProxySql,
+            "pgsql_variables = { prot = 1 }\n",
+            "pgsql_variables.prot",
+        ),
     ];
     for (product, text, key) in cases {
         let imported = one(product, "file", text);
@@ -161,6 +169,8 @@ fn other_defaults_are_written() {
     assert_eq!((pool.max_client_conn, pool.listen_port), (96, 5432));
     let odyssey = settings(Product::Odyssey, "daemonize no\n");
     assert_eq!((odyssey.max_client_conn, odyssey.workers), (1_000_000, 1));
+    let sql = settings(Product::ProxySql, "datadir=\"/x\"\n");
+    assert_eq!((sql.max_client_conn, sql.listen_port), (10_000, 6133));
 }
 
 /// Each text has a mistake; the error names the place and what is expected, and shows no secret.
@@ -181,6 +191,11 @@ fn syntax_errors_name_the_place_and_show_no_secret() {
             Product::Odyssey,
             "listen {\n password \"hidden\" x 1\n",
             "file:3:1: expected a closing brace",
+        ),
+        (
+            Product::ProxySql,
+            "a = {\n password = \"hidden\n}",
+            "file:2:13: expected a closing quote",
         ),
     ];
     for (product, text, begin) in cases {

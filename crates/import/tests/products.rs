@@ -162,6 +162,51 @@ fn odysseys_routes_that_disagree_find_a_place_or_are_not_mapped() {
 }
 
 #[test]
+fn proxysqls_hosts_without_readers_are_alternatives() {
+    let text = "pgsql_servers = ( { hostname=\"a\", hostgroup=0 }, { hostname=\"b\", hostgroup=0, port=5433 }, \
+        { hostname=\"c\", hostgroup=0, use_ssl=1 } )\npgsql_variables = { interfaces=\"0.0.0.0:1;0.0.0.0:2\", \
+        connection_max_age_ms=0, have_ssl=true }";
+    check(
+        Product::ProxySql,
+        text,
+        &[
+            "hostname = \"c\": mapped to databases.*.host = [\"a\", \"c\"]",
+            "hostname = \"b\": not mapped: alternatives of one host have one port",
+            "use_ssl = 1: not mapped: all hosts of a database have one server_tls_sslmode",
+            "interfaces = \"0.0.0.0:1;0.0.0.0:2\": not mapped: all addresses of Weir have one port",
+            "have_ssl = true: not mapped: set client_tls_sslmode",
+            "connection_max_age_ms = 0: no meaning here",
+        ],
+    );
+}
+
+#[test]
+fn proxysqls_rules_are_mapped_as_a_whole_or_not_at_all() {
+    let text = "pgsql_servers = ( { hostname=\"a\", hostgroup=0 } )\npgsql_query_rules = (\n\
+        { rule_id=1, active=1, match_pattern=\"(\", error_msg=\"no\" },\n\
+        { rule_id=2, active=1, match_pattern=\"x\", flagOUT=3 },\n\
+        { rule_id=3, active=1, username=\"u\", delay=500, apply=1 },\n\
+        { rule_id=4, active=1, username=\"u\", destination_hostgroup=9, apply=1 } )";
+    check(
+        Product::ProxySql,
+        text,
+        &[
+            "rule_id = 1: not mapped: Weir refuses such a rule: ",
+            "rule_id = 2: not mapped: flagOUT: use the order of rules",
+            "rule_id = 3: mapped to rules.proxysql-3",
+            "rule_id = 4: not mapped: host group 9: ",
+        ],
+    );
+    let imported = read(Product::ProxySql, "proxysql.cnf", text);
+    assert_eq!(
+        imported.text.matches("[[rules]]").count(),
+        1,
+        "{}",
+        imported.text
+    );
+}
+
+#[test]
 fn pgcats_users_of_other_pools_stay_out() {
     let pool = |name: &str, user: &str| {
         format!(

@@ -19,6 +19,7 @@ Files, and versions that were read:
   pgdog      pgdog.toml, users.toml (0.1.54)
   pgpool     pgpool.conf, pool_hba.conf, pool_passwd, pcp.conf (4.8), told apart by their names
   odyssey    odyssey.conf, its includes, its HBA file with hba in its name (1.5.3)
+  proxysql   proxysql.cnf, its includes (3.0); the pgsql_ sections
 
 Exit codes:
   0  written
@@ -57,4 +58,5 @@ pub(crate) enum ImportFrom {
     Pgcat,
     Pgdog,
     Pgpool,
+    Proxysql,
 }
