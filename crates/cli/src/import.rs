@@ -22,6 +22,7 @@ const HBA: &str = "hba.conf";
 /// Writes the converted files, or says why not. The report goes to standard error.
 pub(crate) fn import(args: &args::Import) -> Exit {
     let product = match args.from {
+        args::ImportFrom::Haproxy => Product::HaProxy,
         args::ImportFrom::Odyssey => Product::Odyssey,
         args::ImportFrom::Pgbouncer => return pgbouncer(args),
         args::ImportFrom::Pgcat => Product::PgCat,

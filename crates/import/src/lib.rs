@@ -17,6 +17,7 @@ mod apply;
 mod cursor;
 mod draft;
 mod finding;
+mod haproxy;
 mod hba;
 mod leaf;
 mod odyssey;
@@ -46,6 +47,8 @@ pub enum Product {
     Odyssey,
     /// ProxySQL 3.0, `proxysql.cnf`.
     ProxySql,
+    /// HAProxy 3.4, `haproxy.cfg`.
+    HaProxy,
 }
 
 impl Product {
@@ -58,6 +61,7 @@ impl Product {
             Self::Pgpool => "Pgpool-II 4.8",
             Self::Odyssey => "Odyssey 1.5.3",
             Self::ProxySql => "ProxySQL 3.0",
+            Self::HaProxy => "HAProxy 3.4",
         }
     }
 
@@ -68,6 +72,7 @@ impl Product {
             Self::Pgpool => pgpool::read(name, text),
             Self::Odyssey => odyssey::read(name, text),
             Self::ProxySql => proxysql::read(name, text),
+            Self::HaProxy => haproxy::read(name, text),
         }
     }
 }
@@ -143,6 +148,7 @@ pub fn import(
         Product::Pgpool => pgpool::map(leaves, &mut draft),
         Product::Odyssey => odyssey::map(leaves, &mut draft),
         Product::ProxySql => proxysql::map(leaves, &mut draft),
+        Product::HaProxy => haproxy::map(leaves, &mut draft),
     };
     draft.settle();
     verify::verify(product, names, &mut draft, &mut findings);

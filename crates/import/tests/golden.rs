@@ -9,7 +9,7 @@ use expect_test::expect_file;
 use weir_import::{FileNames, Imported, Outcome, Product, Source, import};
 
 /// Product, directory of the files, and their names.
-const CASES: [(Product, &str, &[&str]); 5] = [
+const CASES: [(Product, &str, &[&str]); 7] = [
     (Product::PgCat, "pgcat", &["pgcat.toml"]),
     (Product::PgDog, "pgdog", &["pgdog.toml", "users.toml"]),
     (
@@ -19,6 +19,8 @@ const CASES: [(Product, &str, &[&str]); 5] = [
     ),
     (Product::Odyssey, "odyssey", &["odyssey.conf"]),
     (Product::ProxySql, "proxysql", &["proxysql.cnf"]),
+    (Product::HaProxy, "haproxy", &["haproxy.cfg"]),
+    (Product::HaProxy, "haproxy_plain", &["haproxy.cfg"]),
 ];
 
 fn directory(name: &str) -> PathBuf {
@@ -143,6 +145,12 @@ fn unknown_settings_are_named_and_refuse() {
             "pgsql_variables = { prot = 1 }\n",
             "pgsql_variables.prot",
         ),
+        (Product::HaProxy, "global\n prot 1\n", "global.prot"),
+        (
+            Product::HaProxy,
+            "listen x\n server a b:5432 prot\n",
+            "listen x.server a.prot",
+        ),
     ];
     for (product, text, key) in cases {
         let imported = one(product, "file", text);
@@ -195,6 +203,11 @@ fn syntax_errors_name_the_place_and_show_no_secret() {
         (
             Product::ProxySql,
             "a = {\n password = \"hidden\n}",
+            "file:2:13: expected a closing quote",
+        ),
+        (
+            Product::HaProxy,
+            "global\n stats auth \"hidden\n",
             "file:2:13: expected a closing quote",
         ),
     ];

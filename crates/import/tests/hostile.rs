@@ -8,13 +8,15 @@ use proptest::prelude::*;
 use weir_import::{FileNames, Imported, Product, Source, import};
 
 /// Product, a file of its own, and a setting that it does not know.
-const CASES: [(Product, &str, &str); 6] = [
+const CASES: [(Product, &str, &str); 8] = [
     (Product::PgCat, "pgcat/pgcat.toml", "zz_marker = 1"),
     (Product::PgDog, "pgdog/pgdog.toml", "zz_marker = 1"),
     (Product::PgDog, "pgdog/users.toml", "zz_marker = 1"),
     (Product::Pgpool, "pgpool/pgpool.conf", "zz_marker = 1"),
     (Product::Odyssey, "odyssey/odyssey.conf", "zz_marker 1"),
     (Product::ProxySql, "proxysql/proxysql.cnf", "zz_marker = 1"),
+    (Product::HaProxy, "haproxy/haproxy.cfg", "zz_marker 1"),
+    (Product::HaProxy, "haproxy_plain/haproxy.cfg", "zz_marker 1"),
 ];
 /// Other files of Pgpool-II and Odyssey, which have an entry per line.
 const LISTS: [(Product, &str); 4] = [

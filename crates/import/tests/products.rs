@@ -207,6 +207,50 @@ fn proxysqls_rules_are_mapped_as_a_whole_or_not_at_all() {
 }
 
 #[test]
+fn haproxys_frontends_lead_to_their_backends() {
+    let text = "defaults\n mode tcp\nfrontend w\n bind :5000 ssl crt /x.pem accept-proxy\n default_backend p\n\
+        frontend r\n bind :5001\n default_backend q\nbackend p\n option httpchk GET /master\n \
+        server a 10.0.0.1:6432 check port 8008 check-ssl\n server b 10.0.0.2:6432 check port 8008 check-ssl\n\
+        backend q\n option httpchk GET /replica\n server a 10.0.0.1:6432 check port 8008 weight 1\n \
+        server b 10.0.0.2:6432 check port 8008 weight 4 ssl verify none\n";
+    check(
+        Product::HaProxy,
+        text,
+        &[
+            "frontend w.bind = \":5000\": mapped to listen_addr = [\"*\"], and listen_port",
+            "frontend w.bind.ssl = \"\": mapped to client_tls_sslmode = \"require\"",
+            "frontend w.bind.accept-proxy = \"\": not mapped: list the proxies in proxy_protocol_from",
+            "frontend r.bind = \":5001\": not mapped: Weir has one port: give these clients an entry of their own with target = \"standby\"",
+            "failover_hints = [\"patroni:https://10.0.0.1:8008\", \"patroni:https://10.0.0.2:8008\"]",
+            "backend q.server a.weight = \"1\": mapped to databases.*.hosts.10.0.0.1:6432.weight = 25",
+            "backend q.server b.ssl = \"\": mapped to server_tls_sslmode = \"require\"",
+        ],
+    );
+    let imported = read(Product::HaProxy, "haproxy.cfg", text);
+    assert!(
+        imported
+            .notes
+            .iter()
+            .any(|note| note.contains("6432 are poolers"))
+    );
+}
+
+#[test]
+fn haproxy_without_postgres_says_so() {
+    let imported = read(
+        Product::HaProxy,
+        "haproxy.cfg",
+        "listen web\n mode http\n server a b:80\n",
+    );
+    assert!(imported.notes[0].starts_with("no section leads to PostgreSQL"));
+    check(
+        Product::HaProxy,
+        ".if defined(X)\nglobal\n.endif\n",
+        &["not mapped: files of Weir have no conditions"],
+    );
+}
+
+#[test]
 fn pgcats_users_of_other_pools_stay_out() {
     let pool = |name: &str, user: &str| {
         format!(

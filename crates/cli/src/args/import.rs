@@ -20,6 +20,7 @@ Files, and versions that were read:
   pgpool     pgpool.conf, pool_hba.conf, pool_passwd, pcp.conf (4.8), told apart by their names
   odyssey    odyssey.conf, its includes, its HBA file with hba in its name (1.5.3)
   proxysql   proxysql.cnf, its includes (3.0); the pgsql_ sections
+  haproxy    haproxy.cfg (3.4); sections in mode tcp that lead to PostgreSQL
 
 Exit codes:
   0  written
@@ -53,6 +54,7 @@ pub(crate) struct Import {
 /// Product that `weir import` reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ImportFrom {
+    Haproxy,
     Odyssey,
     Pgbouncer,
     Pgcat,
