@@ -1,5 +1,6 @@
 //! The command line as data. Its help texts are part of the interface and written to be read.
 
+mod import;
 mod rules;
 mod statements;
 mod top;
@@ -13,6 +14,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use weir_command::exit::{self, Exit};
 
+pub(crate) use self::import::{Import, ImportFrom};
 pub(crate) use self::rules::{InputKind, Rules, RulesTest};
 pub(crate) use self::statements::{Statements, StatementsExport};
 pub(crate) use self::top::Top;
@@ -26,6 +28,7 @@ Examples:
   weir check weir.toml                    say what is wrong, or what is in force
   weir upgrade weir.toml                  replace a running one, without losing a client
   weir convert pgbouncer.ini -o weir.toml write the same configuration as weir.toml
+  weir import --from pgcat pgcat.toml     write another pooler's configuration as weir.toml
   weir route explain queries.sql          say where each statement would run, and why
   weir digests --format csv               export the statements that a running one has seen
   weir statements export app              write the statements that a user may run
@@ -103,6 +106,9 @@ pub(crate) enum Command {
         nothing but FILE is written."
     )]
     Convert(Convert),
+    /// Write another pooler's configuration as weir.toml
+    #[command(after_help = import::AFTER_HELP)]
+    Import(Import),
     /// Print the JSON schema of weir.toml, for editors
     #[command(
         after_help = "Save it beside weir.toml and begin that with the line\n  #:schema weir.schema.json"

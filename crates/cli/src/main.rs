@@ -12,6 +12,7 @@ mod doctor;
 mod generate;
 mod hba;
 mod identity;
+mod import;
 mod inherited;
 mod lab;
 mod load;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
             Command::Check(args) => check::check(args),
             Command::Generate(args) => generate::generate(args),
             Command::Convert(args) => convert::convert(args),
+            Command::Import(args) => import::import(args),
             Command::Digests(args) => digests::print(args),
             Command::Doctor(args) => doctor::examine(args),
             Command::Hba(args::Hba::Explain(args)) => hba::explain(args),

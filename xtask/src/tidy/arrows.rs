@@ -40,6 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("weir-dashboard", &[]),
     ("weir-config", &["weir-access", "weir-rules", "weir-sql"]),
     ("weir-rules", &["weir-sql"]),
+    ("weir-import", &["weir-access", "weir-config"]),
     (
         "weir-proxy",
         &[
@@ -95,6 +96,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "weir-command",
             "weir-config",
             "weir-dashboard",
+            "weir-import",
             "weir-proxy",
             "weir-access",
             "weir-rules",

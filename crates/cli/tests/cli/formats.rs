@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use rustix::process::Signal;
 
@@ -128,4 +129,106 @@ fn a_directory_of_files_is_one_configuration_that_reloads() {
     running.expect("reload failed");
     running.signal(Signal::QUIT);
     assert_eq!(running.end(), Some(0));
+}
+
+#[test]
+fn an_import_is_strict_hides_secrets_and_overwrites_nothing() {
+    let dir = Dir::new("import");
+    let (source, out) = (dir.path("pgcat.toml"), dir.path("weir.toml"));
+    let text = "[general]\nport = 6432\nautoreload = 5\nadmin_username = \"root\"\n\
+        admin_password = \"hidden\"\n";
+    fs::write(&source, text).unwrap();
+    let import = |args: &[&str]| {
+        let from = ["import", "--from", "pgcat", "--out"];
+        output(weir(&from).arg(&out).args(args).arg(&source))
+    };
+    let (code, _, said) = import(&[]);
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("pgcat.toml:3: general.autoreload = 5: not mapped: "),
+        "{said}"
+    );
+    assert!(!said.contains("hidden") && !out.exists(), "{said}");
+    let (code, printed, _) = import(&["--lenient", "--dry-run"]);
+    assert_eq!((code, out.exists()), (0, false));
+    assert!(
+        printed.contains("# not mapped: ") && !printed.contains("hidden"),
+        "{printed}"
+    );
+    let (code, _, said) = import(&["--lenient"]);
+    assert_eq!(code, 0, "{said}");
+    let userlist = dir.path("userlist.txt");
+    assert_eq!(
+        fs::read_to_string(&userlist).unwrap(),
+        "\"root\" \"hidden\"\n"
+    );
+    assert_eq!(
+        fs::metadata(&userlist).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let (code, _, said) = with_file("check", &out);
+    assert_eq!(code, 0, "{said}");
+    let (code, _, _) = import(&["--lenient"]);
+    assert_eq!(code, 3);
+}
+
+/// Files of the importer's own tests, whose results must pass `weir check`.
+#[test]
+fn every_import_passes_the_check() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../import/tests/golden");
+    let cases: [(&str, &str, &[&str]); 7] = [
+        ("pgcat", "pgcat", &["pgcat.toml"]),
+        ("pgdog", "pgdog", &["pgdog.toml", "users.toml"]),
+        (
+            "pgpool",
+            "pgpool",
+            &["pgpool.conf", "pool_hba.conf", "pool_passwd", "pcp.conf"],
+        ),
+        ("odyssey", "odyssey", &["odyssey.conf"]),
+        ("proxysql", "proxysql", &["proxysql.cnf"]),
+        ("haproxy", "haproxy", &["haproxy.cfg"]),
+        ("haproxy", "haproxy_plain", &["haproxy.cfg"]),
+    ];
+    for (product, directory, files) in cases {
+        let dir = Dir::new(&format!("import-{directory}"));
+        let out = dir.path("weir.toml");
+        let mut import = weir(&["import", "--lenient", "--from", product, "--out"]);
+        import.arg(&out);
+        import.args(files.iter().map(|file| golden.join(directory).join(file)));
+        let (code, printed, said) = output(&mut import);
+        assert_eq!((code, printed.as_str()), (0, ""), "{said}");
+        assert!(said.contains("note: "), "{said}");
+        let (code, _, said) = with_file("check", &out);
+        assert_eq!(code, 0, "{product}: {said}");
+        let written = |name: &str| fs::read_to_string(dir.path(name)).unwrap_or_default();
+        let expected =
+            |name: &str| fs::read_to_string(golden.join(directory).join(name)).unwrap_or_default();
+        assert_eq!(written("userlist.txt"), expected("expected.userlist"));
+        assert_eq!(written("hba.conf"), expected("expected.hba"));
+    }
+}
+
+#[test]
+fn an_import_writes_all_files_or_none() {
+    let dir = Dir::new("import-none");
+    let (source, out) = (dir.path("pgcat.toml"), dir.path("weir.toml"));
+    fs::write(
+        &source,
+        "[general]\nadmin_username = \"root\"\nadmin_password = \"x\"\n",
+    )
+    .unwrap();
+    fs::write(&out, "workers = 1\n").unwrap();
+    let mut import = weir(&["import", "--from", "pgcat", "--out"]);
+    let (code, _, said) = output(import.arg(&out).arg(&source));
+    assert_eq!(code, 3, "{said}");
+    assert!(!dir.path("userlist.txt").exists());
+    assert_eq!(fs::read_to_string(&out).unwrap(), "workers = 1\n");
+    fs::write(&source, "[general]\nadmin_password = \"hidden\n").unwrap();
+    let mut import = weir(&["import", "--from", "pgcat", "--dry-run"]);
+    let (code, printed, said) = output(import.arg(&source));
+    assert_eq!((code, printed.as_str()), (1, ""));
+    assert!(
+        said.contains("pgcat.toml:2:") && !said.contains("hidden"),
+        "{said}"
+    );
 }
