@@ -88,8 +88,10 @@ struct Lane {
 #[derive(Debug)]
 pub struct Shared {
     lanes: Box<[Lane]>,
-    /// All server connections of the pool, including those logging in and in transit.
-    places: Quota,
+    /// All server connections of the pool, including those logging in and in transit. An annex counts here, too.
+    places: Arc<Quota>,
+    /// True if the places are those of another pool ([`Shared::beside`]).
+    is_annex: bool,
     database: Arc<Quota>,
     user: Arc<Quota>,
     /// Assigned servers, in pools that limit them.
@@ -145,9 +147,29 @@ impl Shared {
         user: Arc<Quota>,
         hosts: Alternatives,
     ) -> Self {
+        let places = Arc::new(Quota::new(policy.size));
+        Self::of(lanes, (places, database, user), hosts, false)
+    }
+
+    /// An annex of a pool: servers that serve one client and nobody else, within the limits of the pool. The annex has
+    /// queues, failures and pauses of its own, and one shard.
+    #[must_use]
+    pub fn beside(pool: &Self, hosts: Alternatives) -> Self {
+        let limits = [&pool.places, &pool.database, &pool.user].map(Arc::clone);
+        let [places, database, user] = limits;
+        Self::of(pool.lanes(), (places, database, user), hosts, true)
+    }
+
+    fn of(
+        lanes: usize,
+        (places, database, user): (Arc<Quota>, Arc<Quota>, Arc<Quota>),
+        hosts: Alternatives,
+        is_annex: bool,
+    ) -> Self {
         Self {
             lanes: (0..lanes).map(|_| Lane::new()).collect(),
-            places: Quota::new(policy.size),
+            places,
+            is_annex,
             database,
             user,
             seats: Quota::new(0),
@@ -168,7 +190,19 @@ impl Shared {
         }
     }
 
-    /// Number of server connections of the pool: every state, all lanes, in transit.
+    /// True if the servers count in the size of another pool.
+    #[must_use]
+    pub const fn is_annex(&self) -> bool {
+        self.is_annex
+    }
+
+    /// True if the servers of both count in the size of one pool.
+    #[must_use]
+    pub fn shares_size_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.places, &other.places)
+    }
+
+    /// Number of server connections of the pool: every state, all lanes, in transit, and those of its annexes.
     #[must_use]
     pub fn servers(&self) -> usize {
         self.places.used()

@@ -371,11 +371,13 @@ impl Shard {
     }
 
     /// Asks for an eviction if the database or user limit refuses a server and no lane of this pool has one to give.
-    /// Another pool's idle server may then have to go, as in PgBouncer.
+    /// Another pool's idle server may then have to go, as in PgBouncer. An annex may need the place of an idle server of
+    /// its pool.
     fn evict_elsewhere(&mut self, now: Moment) {
         let scope = match self.refusal {
             Some(Refusal::Database) => Scope::Database,
             Some(Refusal::User) => Scope::User,
+            Some(Refusal::Pool) if self.shared.is_annex() => Scope::Pool,
             Some(Refusal::Pool) | None => return,
         };
         if !self.asking && now >= self.evict_at {

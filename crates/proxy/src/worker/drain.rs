@@ -12,7 +12,7 @@ use weir_session::fault::Fault;
 
 use super::Worker;
 use super::ids::ClientId;
-use super::slots::Phase;
+use super::slots::{Phase, Stage};
 use super::timers::Timer;
 use crate::console::Shutdown;
 use crate::driver::Driver;
@@ -131,6 +131,7 @@ impl<D: Driver> Worker<D> {
             .and_then(|server| self.tables.servers.must_get(server));
         // A pinned client whose server is free has nothing running either.
         let busy = match keeps_server {
+            _ if client.is_replicating() => client.is_in_request(),
             Some(server) => !server.session.is_free() || client.session.is_behind(),
             None => client.lease.is_some(),
         };
@@ -195,7 +196,7 @@ impl<D: Driver> Worker<D> {
             .tables
             .servers
             .iter()
-            .any(|(_, server)| matches!(server.stage, super::slots::Stage::Cleaning));
+            .any(|(_, server)| matches!(server.stage, Stage::Cleaning | Stage::Parting));
         if !working {
             self.stop_now();
         }

@@ -45,13 +45,14 @@ impl<D: Driver> Worker<D> {
         }
         let group_id = self.group_of(&global.group);
         let settled = self.global.settled();
-        let policy = global.group.policy(&settled.settings);
+        let policy = global.policy(&settled.settings);
         let shared = Arc::clone(&global.shared);
         let seed = self.global.next_id();
         let mut lane = Lane {
             global: Arc::clone(global),
             group: group_id,
             shard: Shard::new(shared, policy, self.number, seed),
+            owner: None,
             counted: None,
             tick: None,
         };
@@ -400,6 +401,7 @@ impl<D: Driver> Worker<D> {
             !Arc::ptr_eq(&other.global, pool)
                 && match scope {
                     Scope::Database => other.global.group.key.database == pool.group.key.database,
+                    Scope::Pool => other.global.shared.shares_size_with(&pool.shared),
                     Scope::User => other.global.group.key.user == pool.group.key.user,
                 }
         };
@@ -597,7 +599,8 @@ impl<D: Driver> Worker<D> {
                 let lane = self.tables.lanes.must_get(id);
                 lane.is_some_and(|lane| lane.shard.servers() > 0 || lane.shard.waiting() > 0)
             };
-            let used = group.clients > 0 || group.lanes.ids().any(is_lane_used);
+            let has_lanes = group.lanes.has_owned() || group.lanes.ids().any(is_lane_used);
+            let used = group.clients > 0 || has_lanes;
             if used || is_moving() {
                 group.unused_since = None;
                 continue;
