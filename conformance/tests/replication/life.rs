@@ -1,7 +1,6 @@
 //! Servers of replication connections: their limits, their end, cancels, and back-pressure.
 
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use weir_conformance::frontend::{copy_done, query};
@@ -107,12 +106,15 @@ fn a_stream_ends_from_either_side_and_the_connection_goes_on() -> Result<()> {
     let postgres = postgres()?;
     postgres.create_database("repl_ends")?;
     let mut weir = Weir::start(&config(&postgres))?;
-    let mut raw = replicate(weir.port(), "repl_ends", "database")?;
-    create_slot(&mut raw, "ends", false)?;
     let mut writer = Raw::connect(postgres.port(), "repl_ends")?;
     writer.query("CREATE TABLE ends (id int)")?;
     for round in 0..3 {
-        stream(&mut raw, "ends")?;
+        let (slot, mut raw) = (
+            format!("ends_{round}"),
+            replicate(weir.port(), "repl_ends", "database")?,
+        );
+        create_slot(&mut raw, &slot, false)?;
+        stream(&mut raw, &slot)?;
         writer.query(&format!("INSERT INTO ends VALUES ({round})"))?;
         read_change(&mut raw, &format!("INSERT: id[integer]:{round}"))?;
         // The end of the stream and the next request, in one write.
@@ -121,7 +123,10 @@ fn a_stream_ends_from_either_side_and_the_connection_goes_on() -> Result<()> {
         ensure!(ended.iter().any(|message| message.tag == b'c'));
         let identified = raw.read_until_ready()?;
         ensure!(identified.iter().any(|message| message.tag == b'D'));
+        ensure!(raw.query_one("SELECT 'and goes on'")? == "and goes on");
     }
+    let mut raw = replicate(weir.port(), "repl_ends", "database")?;
+    create_slot(&mut raw, "ends", false)?;
     // PostgreSQL's own end: the walsender is told to go.
     stream(&mut raw, "ends")?;
     writer.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'walsender' AND datname = 'repl_ends'")?;
@@ -217,7 +222,7 @@ fn a_client_that_does_not_read_stops_the_server_and_costs_no_memory() -> Result<
     ))?;
     let blocked = format!("{} AND wait_event = 'ClientWrite'", walsenders("repl_slow"));
     wait_for(postgres.port(), "postgres", &blocked, "1")?;
-    thread::sleep(Duration::from_millis(300));
+    Raw::connect(postgres.port(), "repl_slow")?.query("SELECT pg_sleep(0.3)")?;
     let after = process::rss_peak(weir.pid())?;
     ensure!(after < before + 16 * 1024 * 1024, "{before} {after}");
     let mut rows = 0;

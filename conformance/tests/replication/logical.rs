@@ -98,8 +98,7 @@ fn a_stream_outlives_every_time_limit_of_queries() -> Result<()> {
         raw.query("SELECT pg_sleep(1)")?;
     }
     receiver.check_running()?;
-    let wal_sender =
-        "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'pg_recvlogical'";
+    let wal_sender = "SELECT count(*) FROM pg_stat_replication JOIN pg_stat_activity USING (pid) WHERE datname = 'repl_lasts'";
     ensure!(raw.query_one(wal_sender)? == "1");
     drop(receiver);
     raw.query("SELECT pg_sleep(0)")?;

@@ -5,8 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use weir_conformance::clock::now;
 use weir_conformance::frontend::{self, startup};
+use weir_conformance::postgres::{Login, Options};
 use weir_conformance::raw::Message;
-use weir_conformance::{Config, Postgres, Raw, Weir};
+use weir_conformance::{Config, Postgres, Raw, Weir, psql, tools};
 
 use crate::fixture::{config, postgres, postgres_with, replicate};
 
@@ -158,6 +159,50 @@ fn parameters_of_the_client_are_those_of_its_server() -> Result<()> {
     }
     let name = raw.query_one("SHOW application_name")?;
     ensure!(name.starts_with("follower - 127.0.0.1:"), "{name}");
+    Ok(())
+}
+
+#[test]
+fn a_clients_scram_login_serves_its_server_too() -> Result<()> {
+    let postgres = Postgres::start(&Options {
+        login: Login::ScramSha256,
+        settings: vec!["wal_level = logical".to_owned()],
+        hba: vec!["host replication all 127.0.0.1/32 scram-sha-256".to_owned()],
+        ..Options::default()
+    })?;
+    let ask = |port: u16, database: &str, kind: &str, command: &str| {
+        let mut psql = psql::psql(port, "x")?;
+        let target = format!(
+            "host=127.0.0.1 port={port} user=postgres dbname={database} replication={kind}"
+        );
+        psql.args(["-Atd", &target, "-c", command]);
+        tools::run(psql.env("PGPASSWORD", Postgres::PASSWORD))
+    };
+    let secret = "SELECT rolpassword FROM pg_authid WHERE rolname = 'postgres'";
+    let secret = ask(postgres.port(), "postgres", "off", secret)?;
+    let weir = Weir::start(
+        &config(&postgres)
+            .set("auth_type", "scram-sha-256")
+            .userlist(&format!("\"postgres\" \"{}\"\n", secret.trim())),
+    )?;
+    for (database, kind) in [("postgres", "database"), ("replication", "true")] {
+        for _ in 0..2 {
+            let size = ask(weir.port(), database, kind, "SHOW wal_segment_size")?;
+            ensure!(size == "16MB\n", "{kind}: {size}");
+        }
+        let mut psql = psql::psql(weir.port(), "x")?;
+        psql.args([
+            "-d",
+            &format!("dbname={database} replication={kind}"),
+            "-c",
+            "SHOW port",
+        ]);
+        let (refused, is_in) = tools::run_any(psql.env("PGPASSWORD", "wrong"))?;
+        ensure!(
+            !is_in && refused.contains("authentication failed"),
+            "{refused}"
+        );
+    }
     Ok(())
 }
 

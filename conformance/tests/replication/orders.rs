@@ -1,13 +1,12 @@
 //! Orders of the operator while a stream is under way: reload, console commands, shutdown, upgrade; and several hosts.
 
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use weir_conformance::{Cluster, Config, Raw, SOON, Weir, wait_until};
 
 use crate::fixture::{
-    LIMIT, config, create_slot, postgres, read_change, replicate, stream, wait_servers,
+    LIMIT, config, create_slot, postgres, read_change, replicate, stream, wait_for, wait_servers,
 };
 
 /// A stream from a database of its own, and a connection that changes the database directly.
@@ -89,7 +88,7 @@ fn reloads_and_reconnect_leave_a_stream_alone() -> Result<()> {
     let port = weir.port();
     let closes =
         thread::spawn(move || Raw::connect(port, "pgbouncer")?.query("WAIT_CLOSE repl_reload"));
-    thread::sleep(Duration::from_millis(300));
+    followed.writer.query("SELECT pg_sleep(0.3)")?;
     ensure!(!closes.is_finished(), "WAIT_CLOSE waits for the stream");
     followed.check()?;
     drop(followed);
@@ -110,6 +109,8 @@ fn kill_ends_a_stream_and_pause_waits_for_its_client() -> Result<()> {
     ensure!(followed.end() == "57P01");
     console.query("RESUME repl_kill")?;
     wait_servers(&weir, 0)?;
+    let slots = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'repl_kill'";
+    wait_for(postgres.port(), "postgres", slots, "0")?;
     let mut followed = Followed::start(postgres.port(), &weir, "repl_kill")?;
     let port = weir.port();
     let pause = thread::spawn(move || Raw::connect(port, "pgbouncer")?.query("PAUSE repl_kill"));

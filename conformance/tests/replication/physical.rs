@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use weir_conformance::{Config, Postgres, Raw, TempDir, Weir, tools};
 
 use crate::fixture::{
-    config, directory, postgres, postgres_with, program, start_copy, text, wait_for,
+    config, directory, postgres, postgres_with, program, replicate, start_copy, text, wait_for,
 };
 
 /// Physical clients name the database `replication`, whatever they replicate.
@@ -25,7 +25,7 @@ fn back_up(port: u16, name: &str, wal: &str, directory: &TempDir) -> Result<Stri
     let mut backup = program("pg_basebackup", port)?;
     backup.args(["-c", "fast", "-X", wal, "--manifest-checksums=SHA256", "-D"]);
     tools::run(backup.arg(&data))?;
-    let mut verify = program("pg_verifybackup", port)?;
+    let verify = program("pg_verifybackup", port)?;
     // The connection options are no options of this program.
     let bin = verify
         .get_args()
@@ -48,6 +48,7 @@ fn manifest(data: &str) -> Result<BTreeMap<String, String>> {
     let dated = ["backup_label", "global/pg_control", "pg_internal.init"];
     let files = files.filter_map(entry);
     Ok(files
+        .filter(|(path, _)| !path.starts_with("pg_wal/"))
         .filter(|(path, _)| !dated.iter().any(|name| path.ends_with(name)))
         .collect())
 }
@@ -93,8 +94,8 @@ fn pg_receivewal_receives_the_segments_of_the_server() -> Result<()> {
             .args(["-d", "-o", "postgres"])
             .arg(&target),
     )?;
-    let mut slot = program("pg_receivewal", weir.port())?;
-    tools::run(slot.args(["-S", "segments", "--create-slot"]))?;
+    let mut walsender = replicate(weir.port(), "replication", "true")?;
+    walsender.query("CREATE_REPLICATION_SLOT segments PHYSICAL RESERVE_WAL")?;
     let mut raw = Raw::connect(postgres.port(), "postgres")?;
     raw.query("CREATE TABLE filler (text text)")?;
     for _ in 0..3 {
@@ -166,7 +167,7 @@ fn commands_of_a_physical_walsender_are_answered_as_directly() -> Result<()> {
     let postgres = postgres()?;
     let mut weir = Weir::start(&physical(&postgres))?;
     let ask = |port: u16| -> Result<Vec<String>> {
-        let mut raw = crate::fixture::replicate(port, "replication", "true")?;
+        let mut raw = replicate(port, "replication", "true")?;
         let mut answers = Vec::new();
         for command in [
             "SHOW wal_segment_size",
