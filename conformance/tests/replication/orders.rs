@@ -208,6 +208,12 @@ fn several_hosts_replicate_from_the_primary() -> Result<()> {
         ensure!(raw.query_one("SELECT pg_is_in_recovery()")? == "f");
         ensure!(raw.query_one("SHOW transaction_read_only")? == "off");
     }
+    // The order does not wait for a stream, which the end of the host ends.
+    let staying = replicate(weir.port(), "postgres", "database")?;
+    let mut console = weir.connect("pgbouncer")?;
+    console.query("PAUSE WRITES postgres")?;
+    console.query("RESUME postgres")?;
+    drop(staying);
     cluster.kill_9(0)?;
     // Clients that come while no host is the primary wait for one.
     let port = weir.port();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_testkit::say::say;
 
 use super::postgres::LAST_WORD;
-use super::world::{Host, World};
+use super::world::{Host, TwoHosts, World};
 use crate::console::Shutdown;
 use crate::driver::memory::End;
 
@@ -440,6 +440,57 @@ fn a_shutdown_waits_for_streams_and_not_for_idle_connections() {
     );
     assert!(world.callers[client].is_closed());
     assert!(world.workers[0].has_ended());
+}
+
+#[test]
+fn of_several_hosts_the_primary_serves_and_a_former_one_does_not() {
+    let mut hosts = TwoHosts::new();
+    let (client, server) = login(&mut hosts.world, "database");
+    let host_of = |world: &World, server: usize| {
+        let site = world.servers[server].site.as_ref();
+        site.map(|site| site.host())
+    };
+    assert_eq!(host_of(&hosts.world, server), Some(0));
+    let heard = hosts.world.ask(client, &say().query("SELECT 'x'"));
+    assert!(heard.ends_with("D(x) C(SELECT 1) Z(I)"), "{heard}");
+    for server in &mut hosts.world.servers {
+        server.stalled = true;
+    }
+    hosts.cluster.crash(0);
+    hosts.watch_until(|sentry| sentry.primary().is_none());
+    assert!(
+        !hosts.world.callers[client].is_closed(),
+        "nobody has taken over"
+    );
+    // A client that comes now waits for a primary.
+    let early = dial(&mut hosts.world, "true");
+    assert_eq!(hosts.world.callers[early].heard(), "");
+    hosts.cluster.promote(1);
+    hosts.watch_until(|sentry| sentry.primary() == Some(1));
+    assert!(hosts.world.callers[client].is_closed());
+    let greeting = hosts.world.callers[early].heard();
+    assert!(greeting.ends_with("Z(I)"), "{greeting}");
+    assert_eq!(
+        host_of(&hosts.world, hosts.world.servers.len() - 1),
+        Some(1)
+    );
+}
+
+#[test]
+fn bytes_that_are_no_messages_end_both_connections() {
+    let mut world = World::new(1, LINES);
+    let (client, server) = login(&mut world, "database");
+    stream(&mut world, client, server);
+    let heard = world.ask(client, b"\x01\x02\x03\x04\x05");
+    assert!(heard.starts_with("E(FATAL 08P01 "), "{heard}");
+    assert!(world.callers[client].is_closed());
+    check_left(&mut world);
+    let mut world = World::new(1, LINES);
+    let (client, server) = login(&mut world, "database");
+    stream(&mut world, client, server);
+    speak(&mut world, server, b"d\0\0\0\x01");
+    assert!(world.callers[client].is_closed());
+    check_left(&mut world);
 }
 
 #[test]
