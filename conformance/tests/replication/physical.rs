@@ -105,6 +105,8 @@ fn pg_receivewal_receives_the_segments_of_the_server() -> Result<()> {
         raw.query("SELECT pg_switch_wal()")?;
     }
     let end = raw.query_one("SELECT pg_current_wal_flush_lsn()")?;
+    // The program stops when it has received something behind the end.
+    raw.query("INSERT INTO filler VALUES ('behind'); SELECT pg_switch_wal()")?;
     let mut receiver = program("pg_receivewal", weir.port())?;
     receiver.args(["-S", "segments", "--no-loop", "--endpos", &end, "-D"]);
     tools::run(receiver.arg(&target))?;

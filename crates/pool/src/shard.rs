@@ -17,6 +17,7 @@ use crate::offer::Offer;
 use crate::policy::Policy;
 use crate::queue::Queue;
 use crate::random::Random;
+use crate::shared::Claim;
 use crate::shared::Connected;
 use crate::shared::Delivery;
 use crate::shared::Permit;
@@ -120,6 +121,8 @@ pub struct Shard {
     grow_at: Moment,
     /// The limit that refused the last attempt to grow.
     refusal: Option<Refusal>,
+    /// Claim to a place of the pool, while the client of an annex waits for one.
+    claim: Option<Claim>,
     evict_at: Moment,
     min_at: Moment,
     /// The earliest end of a lifetime that has not been acted upon.
@@ -190,6 +193,7 @@ impl Shard {
             served_at: Moment(0),
             grow_at: Moment::NEVER,
             refusal: None,
+            claim: None,
             evict_at: Moment(0),
             min_at: Moment(0),
             next_expiry: Moment::NEVER,

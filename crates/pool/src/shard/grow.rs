@@ -192,6 +192,7 @@ impl Shard {
         self.grow_at = Moment::NEVER;
         self.refusal = None;
         if self.queue.is_empty() || self.shared.is_paused() {
+            self.settle_claim();
             return self.announce_wait();
         }
         if self.shared.is_failing(now) {
@@ -224,8 +225,23 @@ impl Shard {
         if self.unmet() > 0 {
             self.ask(|_| true);
         }
+        self.settle_claim();
         self.evict_elsewhere(now);
         self.announce_wait();
+    }
+
+    /// Claims the next free place of the pool while the client of an annex waits for one, and ends the claim afterwards. The
+    /// pool's own waiters look again then.
+    pub(super) fn settle_claim(&mut self) {
+        if !self.shared.is_annex() {
+            return;
+        }
+        let waits = !self.queue.is_empty() && self.refusal == Some(Refusal::Pool);
+        if waits && self.claim.is_none() {
+            self.claim = Some(self.shared.claim());
+        } else if !waits && self.claim.take().is_some() {
+            self.wake |= self.shared.take_starved();
+        }
     }
 
     /// Starts one login although no client waits. Clients fail fast meanwhile, so this login finds out when the server
@@ -499,6 +515,7 @@ impl Shard {
                 error: WaitError::ServerDown,
             });
         }
+        self.settle_claim();
         self.announce_wait();
     }
 

@@ -380,11 +380,17 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Looks for an idle server here, then on each next worker, until all were asked. A second round looks for a server
-    /// that its client only keeps. The shard asks again if neither round finds one.
+    /// that its client only keeps. A third one, for a replication connection, lets a server in use be closed when it is
+    /// free. The shard asks again if no round finds one.
     pub(super) fn evict_for(&mut self, scope: Scope, pool: &Arc<GlobalPool>, asked: usize) {
         let workers = self.global.worker_count();
-        for asked in asked..2 * workers {
-            if self.evict_here(scope, pool, asked < workers) {
+        let rounds = if scope == Scope::Pool { 3 } else { 2 };
+        for asked in asked..rounds * workers {
+            let is_found = match asked / workers {
+                round @ (0 | 1) => self.evict_here(scope, pool, round == 0),
+                _ => self.tables.doom_for(pool),
+            };
+            if is_found {
                 return;
             }
             let next = (self.number + 1) % workers;

@@ -36,6 +36,9 @@ use crate::global::{GlobalPool, LastError};
 /// Reason for closing the server of a client that has left, in PgBouncer's words.
 pub(super) const PARTED: &str = "replication client was closed";
 
+/// Reason for closing a server whose place a replication client needs, in PgBouncer's word.
+const EVICTED: &str = "evicted";
+
 /// Time that PostgreSQL has to take the last bytes of a client that has left, and to end the session. The server counts
 /// in its limits until then.
 const PARTING_MAX: Duration = Duration::from_secs(1);
@@ -388,6 +391,36 @@ impl Tables {
     pub(super) fn is_owned(&self, server_id: ServerId) -> bool {
         let server = self.servers.must_get(server_id);
         server.is_some_and(|server| self.owner_of(server.lane).is_some())
+    }
+
+    /// Lets one server of a full pool be closed when it is free, for a client that needs its place (`pool` is its own). True
+    /// if one is, or was before.
+    pub(super) fn doom_for(&mut self, pool: &GlobalPool) -> bool {
+        let is_of_pool = |lane_id: LaneId| {
+            let lane = self.lanes.must_get(lane_id);
+            let lane = lane.filter(|lane| lane.owner.is_none());
+            lane.is_some_and(|lane| lane.global.shared.shares_size_with(&pool.shared))
+        };
+        let here = self.servers.iter();
+        let here = here.filter(|(_, server)| is_of_pool(server.lane));
+        let here: Vec<_> = here.map(|(id, server)| (id, server.doomed)).collect();
+        if here.iter().any(|(_, doomed)| *doomed == Some(EVICTED)) {
+            return true;
+        }
+        let is_unpinned = |id: ServerId| {
+            let server = self.servers.must_get(id);
+            let server = server.filter(|server| matches!(server.stage, Stage::Leased));
+            let client = server.and_then(|server| self.clients.must_get(server.lease?));
+            client.is_some_and(|client| client.session.pin().is_none())
+        };
+        let mut busy = here.iter().map(|(id, _)| *id);
+        let Some(id) = busy.find(|id| is_unpinned(*id)) else {
+            return false;
+        };
+        if let Some(server) = self.servers.must_get_mut(id) {
+            server.doomed.get_or_insert(EVICTED);
+        }
+        true
     }
 
     /// Returns the parameters of a start-up packet for a lane: those of its database and, above them, its owner's.

@@ -282,6 +282,38 @@ fn a_full_pool_lets_the_client_wait_and_an_idle_server_makes_room() {
 }
 
 #[test]
+fn a_busy_pool_gives_its_next_free_place_to_the_client_that_replicates() {
+    let lines = "default_pool_size = 2\nquery_wait_notify = 0";
+    let mut world = World::new(1, lines);
+    let holders = [world.login(), world.login()];
+    let waiters = [world.login(), world.login()];
+    for holder in holders {
+        world.ask(holder, &say().query("begin"));
+    }
+    let client = dial(&mut world, "database");
+    let leaver = dial(&mut world, "database");
+    for waiter in waiters {
+        assert_eq!(world.ask(waiter, &say().query("begin")), "");
+    }
+    world.advance(Duration::from_millis(200));
+    // One that gives up claims nothing any more.
+    world.callers[leaver].leave(End::Reset);
+    world.settle();
+    for holder in holders {
+        world.ask(holder, &say().query("commit"));
+    }
+    world.advance(Duration::from_millis(200));
+    assert!(world.callers[client].heard().ends_with("Z(I)"));
+    assert_eq!(world.callers[waiters[0]].heard(), "C(BEGIN) Z(T)");
+    assert_eq!(world.callers[waiters[1]].heard(), "", "the pool is full");
+    assert_eq!(world.live_servers(), 2);
+    world.ask(client, &say().terminate());
+    world.advance(Duration::from_millis(200));
+    assert_eq!(world.callers[waiters[1]].heard(), "C(BEGIN) Z(T)");
+    assert_eq!(world.live_servers(), 2);
+}
+
+#[test]
 fn a_client_that_leaves_while_it_waits_leaves_nothing_behind() {
     for host in [Host::Accepts, Host::Silent] {
         let mut world = World::new(1, LINES);
