@@ -1,9 +1,10 @@
 //! Orders of the operator while a stream is under way: reload, console commands, shutdown, upgrade; and several hosts.
 
+use std::process::Command;
 use std::thread;
 
 use anyhow::{Context, Result, ensure};
-use weir_conformance::{Cluster, Config, Raw, SOON, Weir, wait_until};
+use weir_conformance::{Cluster, Config, Raw, SOON, TempDir, Weir, tools, wait_until, weir_bin};
 
 use crate::fixture::{
     LIMIT, config, create_slot, postgres, read_change, replicate, stream, wait_for, wait_servers,
@@ -173,6 +174,54 @@ fn a_shutdown_waits_for_a_stream_and_ends_it_when_its_time_is_over() -> Result<(
         weir.wait_exit(SOON)?;
     }
     Ok(())
+}
+
+/// Starts Weir, upgrades it while a stream is under way, and returns when both processes have done their part.
+fn upgrade_around(postgres: u16, weir: &mut Weir) -> Result<()> {
+    let mut followed = Followed::start(postgres, weir, "repl_upgrade")?;
+    let pid = weir.pid().to_string();
+    let upgrade = thread::spawn(move || {
+        let mut command = Command::new(weir_bin()?);
+        tools::run_any(command.args(["upgrade", "--pid", &pid]))
+    });
+    weir.wait_log("clients stay with this process")?;
+    followed.check()?;
+    // The next client is one of the new process.
+    let mut next = replicate(weir.port(), "repl_upgrade", "database")?;
+    ensure!(next.query("IDENTIFY_SYSTEM")?.len() == 1);
+    followed.check()?;
+    ensure!(
+        !upgrade.is_finished(),
+        "the old process waits for its stream"
+    );
+    drop(followed);
+    let upgraded = upgrade
+        .join()
+        .map_err(|_| anyhow::anyhow!("the thread failed"))?;
+    let (text, is_good) = upgraded?;
+    ensure!(is_good, "{text}");
+    ensure!(weir.wait_exit(SOON)?.success());
+    ensure!(next.query("IDENTIFY_SYSTEM")?.len() == 1);
+    Ok(())
+}
+
+#[test]
+fn an_upgrade_leaves_a_stream_with_the_old_process() -> Result<()> {
+    let postgres = postgres()?;
+    postgres.create_database("repl_upgrade")?;
+    let files = TempDir::new()?;
+    let pidfile = files.path().join("pid");
+    let upgradable = config(&postgres)
+        .set("pidfile", &pidfile.to_string_lossy())
+        .set("drain_timeout", "120");
+    let mut weir = Weir::start(&upgradable)?;
+    let outcome = upgrade_around(postgres.port(), &mut weir);
+    let successor = std::fs::read_to_string(&pidfile).unwrap_or_default();
+    let successor = successor.trim();
+    if !successor.is_empty() && successor != weir.pid().to_string() {
+        tools::run(Command::new("kill").args(["-QUIT", successor]))?;
+    }
+    outcome.with_context(|| weir.log())
 }
 
 /// Waits until a login for replication reaches a host that listens on this port.
