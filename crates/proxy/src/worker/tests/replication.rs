@@ -80,8 +80,10 @@ fn check_left(world: &mut World) {
 
 #[test]
 fn a_server_is_opened_with_the_clients_parameters_and_gets_nothing_else() {
-    for kind in ["true", "database"] {
-        let mut world = World::new(1, LINES);
+    let tracking =
+        format!("{LINES}\nsession_state = track\nrole_check_delay = 1\ncatalogue_refresh = 1");
+    for (kind, lines) in [("true", LINES), ("database", LINES), ("true", &tracking)] {
+        let mut world = World::new(1, lines);
         let parameters = [
             ("replication", kind),
             ("application_name", "follower"),
