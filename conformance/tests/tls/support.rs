@@ -40,6 +40,7 @@ impl Server {
             // For the tests' own direct connections; everything through the target uses `tls`.
             hba: vec![
                 "hostnossl tls all 127.0.0.1/32 reject".to_owned(),
+                "hostssl replication all 127.0.0.1/32 trust".to_owned(),
                 "host bench bench 127.0.0.1/32 password".to_owned(),
             ],
             ..postgres::Options::default()

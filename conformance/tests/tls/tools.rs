@@ -4,7 +4,9 @@ use std::process::Command;
 
 use anyhow::Result;
 use anyhow::ensure;
+use weir_conformance::Kind;
 use weir_conformance::PoolOptions;
+use weir_conformance::TempDir;
 use weir_conformance::psql::psql;
 use weir_conformance::tools;
 
@@ -37,6 +39,31 @@ fn psql_works_in_tls() -> Result<()> {
         output.ends_with("t\n"),
         "the server side is in clear: {output}"
     );
+    target.check_healthy()
+}
+
+#[test]
+fn a_base_backup_passes_in_tls() -> Result<()> {
+    let server = Server::shared()?;
+    let mut target = server.target(PoolOptions::default())?;
+    let directory = TempDir::new()?;
+    let data = directory.path().join("data");
+    let bin = tools::postgres_bin_dir()?;
+    let mut backup = Command::new(bin.join("pg_basebackup"));
+    backup
+        .args(["-h", "localhost", "-p", &target.port().to_string()])
+        .args(["-U", "postgres", "-c", "fast", "-X", "stream", "-D"])
+        .arg(&data)
+        .env("PGSSLMODE", "verify-full")
+        .env("PGSSLROOTCERT", server.pki.ca_file());
+    // PgBouncer 1.18, which the suite also runs with, refuses it.
+    if target.kind() == Kind::PgBouncer {
+        let (refused, is_done) = tools::run_any(&mut backup)?;
+        ensure!(!is_done && refused.contains("replication"), "{refused}");
+        return Ok(());
+    }
+    tools::run(&mut backup)?;
+    tools::run(Command::new(bin.join("pg_verifybackup")).arg(&data))?;
     target.check_healthy()
 }
 

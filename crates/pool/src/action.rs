@@ -117,6 +117,8 @@ pub enum WaitError {
 pub enum Scope {
     /// `max_db_connections`.
     Database,
+    /// `pool_size`, for an annex of the pool ([`Shared::beside`](crate::Shared::beside)).
+    Pool,
     /// `max_user_connections`.
     User,
 }
@@ -160,7 +162,8 @@ pub enum Action {
     /// Open a server connection: `connect_started`, or `connect_abandoned` if it cannot be tried.
     Connect(ConnectToken),
     /// Only this limit refuses a new server. Find the shard with the oldest `coldest_idle` among the other pools in
-    /// scope, and call `evict` there.
+    /// scope, and call `evict` there; for [`Scope::Pool`] among the shards that count in the
+    /// same size. If none is idle there, close one that is in use as soon as it is free: the annex has claimed its place.
     Evict {
         /// The limit that is full.
         scope: Scope,

@@ -72,6 +72,12 @@ impl Quota {
         max == 0 || self.used() < max.saturating_add(extra)
     }
 
+    /// True if there is room, should this number of free places be kept for others.
+    pub(crate) fn has_room_beside(&self, extra: usize, claimed: usize) -> bool {
+        let max = self.max();
+        max == 0 || self.used().saturating_add(claimed) < max.saturating_add(extra)
+    }
+
     /// Asks for a wakeup at the next release. Look again afterwards: either the second look sees the released place, or
     /// the releaser sees the mark. Both use SeqCst, so one of the two holds.
     pub(crate) fn starve(&self) {

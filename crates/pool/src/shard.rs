@@ -17,6 +17,7 @@ use crate::offer::Offer;
 use crate::policy::Policy;
 use crate::queue::Queue;
 use crate::random::Random;
+use crate::shared::Claim;
 use crate::shared::Connected;
 use crate::shared::Delivery;
 use crate::shared::Permit;
@@ -122,6 +123,8 @@ pub struct Shard {
     refusal: Option<Refusal>,
     /// End of the last hold whose waiters were failed.
     gave_up: Moment,
+    /// Claim to a place of the pool, while the client of an annex waits for one.
+    claim: Option<Claim>,
     evict_at: Moment,
     min_at: Moment,
     /// The earliest end of a lifetime that has not been acted upon.
@@ -193,6 +196,7 @@ impl Shard {
             grow_at: Moment::NEVER,
             refusal: None,
             gave_up: Moment(0),
+            claim: None,
             evict_at: Moment(0),
             min_at: Moment(0),
             next_expiry: Moment::NEVER,

@@ -88,8 +88,13 @@ struct Lane {
 #[derive(Debug)]
 pub struct Shared {
     lanes: Box<[Lane]>,
-    /// All server connections of the pool, including those logging in and in transit.
-    places: Quota,
+    /// All server connections of the pool, including those logging in and in transit. An annex counts here, too.
+    places: Arc<Quota>,
+    /// True if the places are those of another pool ([`Shared::beside`]).
+    is_annex: bool,
+    /// Number of annexes with a client that waits for a place of the pool. The pool itself takes no place while only as
+    /// many are free.
+    claims: Arc<AtomicUsize>,
     database: Arc<Quota>,
     user: Arc<Quota>,
     /// Assigned servers, in pools that limit them.
@@ -145,9 +150,31 @@ impl Shared {
         user: Arc<Quota>,
         hosts: Alternatives,
     ) -> Self {
+        let places = Arc::new(Quota::new(policy.size));
+        Self::of(lanes, (places, database, user), hosts, None)
+    }
+
+    /// An annex of a pool: servers that serve one client and nobody else, within the limits of the pool. The annex has
+    /// queues, failures and pauses of its own, and one shard.
+    #[must_use]
+    pub fn beside(pool: &Self, hosts: Alternatives) -> Self {
+        let limits = [&pool.places, &pool.database, &pool.user].map(Arc::clone);
+        let [places, database, user] = limits;
+        let claims = Arc::clone(&pool.claims);
+        Self::of(pool.lanes(), (places, database, user), hosts, Some(claims))
+    }
+
+    fn of(
+        lanes: usize,
+        (places, database, user): (Arc<Quota>, Arc<Quota>, Arc<Quota>),
+        hosts: Alternatives,
+        claims_of_pool: Option<Arc<AtomicUsize>>,
+    ) -> Self {
         Self {
             lanes: (0..lanes).map(|_| Lane::new()).collect(),
-            places: Quota::new(policy.size),
+            places,
+            is_annex: claims_of_pool.is_some(),
+            claims: claims_of_pool.unwrap_or_default(),
             database,
             user,
             seats: Quota::new(0),
@@ -168,7 +195,19 @@ impl Shared {
         }
     }
 
-    /// Number of server connections of the pool: every state, all lanes, in transit.
+    /// True if the servers count in the size of another pool.
+    #[must_use]
+    pub const fn is_annex(&self) -> bool {
+        self.is_annex
+    }
+
+    /// True if the servers of both count in the size of one pool.
+    #[must_use]
+    pub fn shares_size_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.places, &other.places)
+    }
+
+    /// Number of server connections of the pool: every state, all lanes, in transit, and those of its annexes.
     #[must_use]
     pub fn servers(&self) -> usize {
         self.places.used()
@@ -383,7 +422,11 @@ impl Shared {
 
     /// As `look`, and sets no mark.
     pub(crate) fn peek(&self, extra: usize) -> Result<(), Refusal> {
-        if !self.places.has_room(extra) {
+        let claimed = match self.is_annex {
+            true => 0,
+            false => self.claims.load(SeqCst),
+        };
+        if !self.places.has_room_beside(extra, claimed) {
             Err(Refusal::Pool)
         } else if !self.database.has_room(0) {
             Err(Refusal::Database)
@@ -423,6 +466,17 @@ impl Shared {
             Refusal::Database => &self.database,
             Refusal::User => &self.user,
         }
+    }
+
+    /// Claims the next free place of the pool for an annex.
+    pub(crate) fn claim(&self) -> Claim {
+        self.claims.fetch_add(1, SeqCst);
+        Claim(Arc::clone(&self.claims))
+    }
+
+    /// Clears the request for a wakeup at the release of a place. True if there was one.
+    pub(crate) fn take_starved(&self) -> bool {
+        self.places.take_starved()
     }
 
     // === queues of the lanes ===
@@ -649,6 +703,17 @@ impl Drop for Permit {
             shared.database.give_back_silently();
             shared.places.give_back_silently();
         }
+    }
+}
+
+/// Claim of an annex to the next free place of its pool.
+#[derive(Debug)]
+pub(crate) struct Claim(Arc<AtomicUsize>);
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let before = self.0.fetch_sub(1, SeqCst);
+        debug_assert!(before > 0, "a claim ends that was never made");
     }
 }
 

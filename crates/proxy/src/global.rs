@@ -35,6 +35,7 @@ use crate::settled::Settled;
 use crate::watching::Watching;
 use crate::worker::{Broken, ClientId, routing_names};
 
+mod annexes;
 mod bulkheads;
 mod cluster;
 mod database;
@@ -50,6 +51,7 @@ mod shown;
 mod sizes;
 mod statement_records;
 
+use annexes::Annexes;
 pub(crate) use cluster::{
     Cluster, Clusters, FreshnessWaiter, LeaderReport, LeaderReporter, cluster_name,
 };
@@ -132,6 +134,7 @@ pub(crate) struct Global {
     pub(crate) hint_sources: hints::Sources,
     /// Pools of each group: one, or one for each host of a database that has several and a waiting room.
     pools: Mutex<Pools>,
+    annexes: Mutex<Annexes>,
     /// Clients by process number. Peers leave few numbers, so several clients may share one.
     cancellable: Mutex<HashMap<u32, Vec<Cancellable>>>,
 }
@@ -170,6 +173,7 @@ impl Global {
             watching: Watching::default(),
             hint_sources: hints::Sources::default(),
             pools: Mutex::default(),
+            annexes: Mutex::default(),
             cancellable: Mutex::default(),
             workers: Workers::new(workers),
             helpers: Helpers::start()?,
@@ -262,6 +266,7 @@ impl Global {
                 self.settle_sizing(pool);
             }
         }
+        self.settle_annexes(&halts);
         drop((halts, pools));
         lock(&self.sources.failures).set_rules(failure_rules(&settled.settings));
         lock(&self.sources.cancels).set_rules(cancel_rules(&settled.settings));
@@ -501,7 +506,9 @@ impl Global {
     }
 
     pub(crate) fn all_pools(&self) -> Vec<Arc<GlobalPool>> {
-        lock(&self.pools).values().map(Arc::clone).collect()
+        let mut all: Vec<_> = lock(&self.pools).values().map(Arc::clone).collect();
+        all.extend(self.annexes());
+        all
     }
 
     /// Returns each group once. Every group has a pool without a host.

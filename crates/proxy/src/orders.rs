@@ -306,11 +306,13 @@ impl Global {
         is_over
     }
 
-    /// True if a `PAUSE WRITES` is complete: no server is connected to the host. None if it holds no more.
+    /// True if a `PAUSE WRITES` is complete: no server is connected to the host, except for replication, which does not end
+    /// before the host does. None if it holds no more.
     pub(crate) fn are_writes_quiet(&self, database: &str) -> Option<bool> {
         let paused = *lock(&self.halting.halts).writes.get(database)?;
         let pools = self.pools_of(Some(database));
-        let mut there = pools.iter().filter(|pool| is_at(pool, paused));
+        let there = pools.iter().filter(|pool| is_at(pool, paused));
+        let mut there = there.filter(|pool| !pool.shared.is_annex());
         Some(there.all(|pool| pool.shared.connected() == 0))
     }
 

@@ -51,6 +51,7 @@ mod proxied;
 mod questions;
 mod relay;
 mod release;
+mod replication;
 mod rewriting;
 mod roles;
 mod routing;

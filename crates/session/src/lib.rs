@@ -51,7 +51,8 @@ pub(crate) use emulation::{inserted, rarities, sequences};
 pub(crate) use protocol::fixture;
 pub(crate) use protocol::repeat;
 pub use protocol::{
-    client, counted, expected, fault, hello, login, mirrored, relay, ruled, server, splice, watched,
+    client, counted, expected, fault, hello, login, mirrored, relay, ruled, server, splice,
+    walsender, watched,
 };
 pub use statements::statement;
 pub(crate) use statements::{sql, unnamed};

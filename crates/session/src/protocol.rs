@@ -14,4 +14,5 @@ pub(crate) mod repeat;
 pub mod ruled;
 pub mod server;
 pub mod splice;
+pub mod walsender;
 pub mod watched;

@@ -68,6 +68,8 @@ pub struct ClientRow {
     pub user: String,
     /// Database that the client named.
     pub database: String,
+    /// Replication that the client asked for, in PgBouncer's word: `logical`, `none` or `physical`.
+    pub replication: &'static str,
     /// State of the client.
     pub state: ClientState,
     /// Client's end of the connection.
@@ -116,6 +118,8 @@ pub struct ServerRow {
     pub user: String,
     /// The database as clients know it.
     pub database: String,
+    /// Replication that the connection is for, in PgBouncer's word.
+    pub replication: &'static str,
     /// State of the server.
     pub state: ServerState,
     /// The server's end.

@@ -199,12 +199,18 @@ impl Shard {
 impl Shared {
     /// Checks that the counts of all lanes together are consistent. Exact only while no lane is at work.
     pub fn check(&self, shards: &[&Shard]) -> Result<(), Violation> {
+        self.check_with(shards, 0)
+    }
+
+    /// Checks as [`Shared::check`] a pool that has this number of servers in annexes.
+    pub fn check_with(&self, shards: &[&Shard], annexed: usize) -> Result<(), Violation> {
         for shard in shards {
             shard.check_invariant()?;
         }
         let held = shards.iter().map(|shard| shard.servers()).sum::<usize>() + self.in_transit();
         let used = self.servers();
-        if held != used {
+        if !self.is_annex() && held + annexed != used {
+            let held = held + annexed;
             return Err(Violation::Permits { held, used });
         }
         let closing = |shard: &&Shard| shard.count(|state| matches!(state, State::Closing));

@@ -192,6 +192,7 @@ impl Shard {
         self.grow_at = Moment::NEVER;
         self.refusal = None;
         if self.queue.is_empty() || self.shared.is_paused() {
+            self.settle_claim();
             return self.announce_wait();
         }
         if self.shared.is_failing(now) {
@@ -225,8 +226,23 @@ impl Shard {
         if self.unmet() > 0 {
             self.ask(|_| true);
         }
+        self.settle_claim();
         self.evict_elsewhere(now);
         self.announce_wait();
+    }
+
+    /// Claims the next free place of the pool while the client of an annex waits for one, and ends the claim afterwards. The
+    /// pool's own waiters look again then.
+    pub(super) fn settle_claim(&mut self) {
+        if !self.shared.is_annex() {
+            return;
+        }
+        let waits = !self.queue.is_empty() && self.refusal == Some(Refusal::Pool);
+        if waits && self.claim.is_none() {
+            self.claim = Some(self.shared.claim());
+        } else if !waits && self.claim.take().is_some() {
+            self.wake |= self.shared.take_starved();
+        }
     }
 
     /// Starts one login although no client waits. Clients fail fast meanwhile, so this login finds out when the server
@@ -372,11 +388,13 @@ impl Shard {
     }
 
     /// Asks for an eviction if the database or user limit refuses a server and no lane of this pool has one to give.
-    /// Another pool's idle server may then have to go, as in PgBouncer.
+    /// Another pool's idle server may then have to go, as in PgBouncer. An annex may need the place of an idle server of
+    /// its pool.
     fn evict_elsewhere(&mut self, now: Moment) {
         let scope = match self.refusal {
             Some(Refusal::Database) => Scope::Database,
             Some(Refusal::User) => Scope::User,
+            Some(Refusal::Pool) if self.shared.is_annex() => Scope::Pool,
             Some(Refusal::Pool) | None => return,
         };
         if !self.asking && now >= self.evict_at {
@@ -523,6 +541,7 @@ impl Shard {
                 error: WaitError::ServerDown,
             });
         }
+        self.settle_claim();
         self.announce_wait();
     }
 

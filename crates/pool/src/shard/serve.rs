@@ -53,6 +53,7 @@ impl Shard {
     pub fn forget(&mut self, ticket: Ticket) -> bool {
         let found = self.queue.forget(ticket);
         if found {
+            self.settle_claim();
             self.announce_wait();
         }
         found

@@ -15,6 +15,7 @@ use crate::Serial;
 use crate::WaitError;
 use crate::Want;
 
+mod annexes;
 mod hold;
 mod hosts;
 mod logins;

@@ -254,7 +254,11 @@ impl Shard {
             return None;
         }
         let moment = Some(self.grow_at).filter(|moment| *moment != Moment::NEVER);
-        let limit = matches!(self.refusal, Some(Refusal::Database | Refusal::User));
+        let limit = match self.refusal {
+            Some(Refusal::Database | Refusal::User) => true,
+            Some(Refusal::Pool) => self.shared.is_annex(),
+            None => false,
+        };
         let evict = (limit && !self.asking).then_some(self.evict_at);
         let reserve = self
             .reserve_due()

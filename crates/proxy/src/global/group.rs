@@ -113,10 +113,6 @@ impl GlobalGroup {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn policy(&self, settings: &Settings) -> Arc<Policy> {
-        policy(&self.settings(), settings)
-    }
-
     /// Returns the version that clients are told, whichever host they use.
     pub(crate) fn shown_version(
         &self,
@@ -186,6 +182,29 @@ impl GlobalPool {
             last_error: Mutex::default(),
             postponed: Mutex::default(),
             sizing: OnceLock::new(),
+        }
+    }
+
+    /// Makes a pool beside another one, for the replication connection of one client.
+    pub(super) fn beside(pool: &Self, shared: Arc<Shared>) -> Self {
+        Self::new(Arc::clone(&pool.group), shared, pool.host)
+    }
+
+    /// Returns the policy of the pool. A replication connection serves one client and is never kept for another, so it has
+    /// neither a minimum nor a lifetime, and its client does not wait for a host that is gone.
+    pub(crate) fn policy(&self, settings: &Settings) -> Arc<Policy> {
+        let policy = policy(&self.group.settings(), settings);
+        match self.shared.is_annex() {
+            false => policy,
+            true => Arc::new(Policy {
+                min: 0,
+                keep_min_without_clients: false,
+                lifetime: None,
+                idle_timeout: None,
+                hold: Duration::ZERO,
+                limits_assigned: false,
+                ..Policy::clone(&policy)
+            }),
         }
     }
 

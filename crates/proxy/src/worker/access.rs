@@ -18,6 +18,7 @@ use weir_auth::stored::StoredSecret;
 use weir_config::{AuthLookup, AuthType};
 use weir_directory::PAM_SERVICE;
 use weir_session::fault::{Applicant, Credential, Fault};
+use weir_session::hello::Replication;
 use weir_tls::names::Identity as CertificateNames;
 
 use super::ids::ClientId;
@@ -201,7 +202,7 @@ fn by_rule<'a>(
         database: &login.hello.database,
         origin,
         transport,
-        physical_replication: false,
+        physical_replication: login.hello.replication == Replication::Physical,
     };
     match hba.decide(&visitor, &login.learnt.facts()) {
         Decision::Rule(rule) => way_of(rule, login, identity).map(|way| Terms {
@@ -232,6 +233,7 @@ fn applicant(login: &Authenticating, identity: &Identity) -> Box<Applicant> {
         user: login.hello.user.clone(),
         database: login.hello.database.clone(),
         is_encrypted: identity.tls.is_some(),
+        is_physical: login.hello.replication == Replication::Physical,
     })
 }
 

@@ -151,12 +151,27 @@ impl<D: Driver> Worker<D> {
             self.cancel_waiter(id);
             return self.cancel_done(asker);
         }
+        if client.is_replicating() {
+            return self.cancel_walsender(id, asker);
+        }
         if client.is_throttled() && self.cancel_throttled(id) {
             self.cancel_waiter(id);
             return self.cancel_done(asker);
         }
         self.hold_cancel(id, asker);
         self.deliver_cancel(id);
+    }
+
+    /// Passes a cancel request of a replication connection on. As without a pooler, it hits whatever runs when it arrives: no
+    /// other client uses the server.
+    fn cancel_walsender(&mut self, id: ClientId, asker: Option<CancelAsker>) {
+        let server_id = (self.tables.clients.must_get(id)).and_then(|client| client.lease);
+        let server = server_id.and_then(|server| self.tables.servers.must_get(server));
+        let has_room = server.is_some_and(|server| server.cancels < SERVER_CANCELS_MAX);
+        match server_id.filter(|_| has_room) {
+            Some(server) => self.cancel_server(server, asker),
+            None => self.cancel_done(asker),
+        }
     }
 
     /// Keeps a cancel request of a client until [`Worker::deliver_cancel`]. A second request replaces the first.
@@ -224,7 +239,7 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
-        if matches!(client.phase, Phase::Welcome) {
+        if matches!(client.phase, Phase::SeekingWalsender(_) | Phase::Welcome) {
             return self.fail_client(id, &Fault::AdminShutdown);
         }
         let Some(first) = client.input.first().copied() else {

@@ -70,7 +70,7 @@ impl<D: Driver> Worker<D> {
         let Some(lane) = self.tables.lanes.must_get_mut(id) else {
             return;
         };
-        let policy = lane.global.group.policy(&self.global.settled().settings);
+        let policy = lane.global.policy(&self.global.settled().settings);
         lane.settle_sizing(self.number);
         lane.shard.set_policy(self.now, policy);
         if is_obsolete {

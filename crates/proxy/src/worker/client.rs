@@ -217,7 +217,10 @@ impl<D: Driver> Worker<D> {
                 .subscriber
                 .as_ref()
                 .is_some_and(|subscriber| subscriber.is_waiting())
-            || matches!(client.phase, Phase::Authenticating(_) | Phase::Welcome);
+            || matches!(
+                client.phase,
+                Phase::Authenticating(_) | Phase::SeekingWalsender(_) | Phase::Welcome
+            );
         let full = client.input.len() >= AHEAD_MAX && waits;
         if full {
             self.driver.stop(client.key, Why::Ahead);
@@ -234,13 +237,14 @@ impl<D: Driver> Worker<D> {
         };
         match client.phase {
             Phase::Ready => self.ready_input(id, input),
+            Phase::Replicating(_) => self.walsender_input(id, input),
             Phase::Opening(_) => self.opening_input(id, input),
             Phase::AwaitingHeader => self.header_input(id, input),
             Phase::Authenticating(_) => self.authentication_input(id, input),
             Phase::Console(_) => self.console_input(id, input),
             Phase::Securing(_) => self.securing_input(id, input),
             // Input before the greeting is kept for later, within limits.
-            Phase::Welcome => 0,
+            Phase::SeekingWalsender(_) | Phase::Welcome => 0,
             Phase::Cancelling => input.len(),
         }
     }
@@ -332,7 +336,8 @@ impl<D: Driver> Worker<D> {
             .lease
             .and_then(|server| self.tables.servers.must_get(server));
         // No error can be sent in the middle of a message or of a TLS handshake, and none follows a server's FATAL.
-        let is_mid_message = server.is_some_and(|server| server.session.is_mid_message());
+        let is_mid_message =
+            client.is_mid_stream() || server.is_some_and(|server| server.session.is_mid_message());
         let has_last_word = matches!(client.phase, Phase::Ready)
             && server.is_some_and(|server| server.session.is_dying());
         if !is_mid_message && !has_last_word && !matches!(client.phase, Phase::Securing(_)) {
@@ -381,7 +386,7 @@ impl<D: Driver> Worker<D> {
         {
             lane.shard.forget(ticket);
         }
-        if matches!(client.phase, Phase::Ready | Phase::Welcome)
+        if client.phase.has_group()
             && let Some(group) = self.tables.groups.must_get_mut(client.group)
         {
             group.clients -= 1;
@@ -393,8 +398,12 @@ impl<D: Driver> Worker<D> {
             }
         }
         if let Some(server) = client.lease.take() {
-            self.abandon_server(server, &client, leaving);
+            match &client.phase {
+                Phase::Replicating(replicating) => self.part(server, replicating),
+                _ => self.abandon_server(server, &client, leaving),
+            }
         }
+        self.leave_owned_lane(client.lane);
         // This comes last: its connection may be the last one that a stopping worker has waited for.
         self.forget_cancel(client.held_cancel.take());
         // A client that logs in has no group yet.

@@ -13,7 +13,7 @@ use weir_session::fault::Fault;
 
 use super::Worker;
 use super::ids::{ClientId, GroupId};
-use super::slots::Phase;
+use super::slots::{Phase, Stage};
 use super::timers::Timer;
 use crate::console::Shutdown;
 use crate::driver::Driver;
@@ -133,6 +133,7 @@ impl<D: Driver> Worker<D> {
         // A session in session pooling goes on until its client leaves. A pinned client whose server is free has nothing
         // running.
         let busy = match keeps_server {
+            _ if client.is_replicating() => client.is_in_request(),
             Some(_) if self.is_session(client.group) && !is_removed => true,
             Some(server) => !server.session.is_free() || client.session.is_behind(),
             None => client.lease.is_some(),
@@ -203,7 +204,7 @@ impl<D: Driver> Worker<D> {
             .tables
             .servers
             .iter()
-            .any(|(_, server)| matches!(server.stage, super::slots::Stage::Cleaning));
+            .any(|(_, server)| matches!(server.stage, Stage::Cleaning | Stage::Parting));
         if !working {
             self.stop_now();
         }

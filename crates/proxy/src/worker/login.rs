@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_config::PoolSettings;
 use weir_session::fault::Fault;
-use weir_session::hello::{Hello, Opened, Opening};
+use weir_session::hello::{Hello, Opened, Opening, Replication};
 use weir_session::settings::Settings as Asked;
 use weir_wire::startup::Version;
 
@@ -14,6 +14,7 @@ use super::cancel::CancelAsker;
 use super::client::Leaving;
 use super::ids::ClientId;
 use super::proof::log_login;
+use super::replication::Seeking;
 use super::slots::{Authenticating, Busy, ClientProtection, Phase, Plan};
 use super::tables::Tables;
 use super::{Missing, Worker};
@@ -150,13 +151,13 @@ impl<D: Driver> Worker<D> {
         if !login.hello.negotiation.is_empty() {
             self.driver.send(client.key, &login.hello.negotiation);
         }
-        if login.hello.replication {
-            return self.fail_client(id, &Fault::ReplicationUnsupported);
-        }
         if ignores(&settled, "options") {
             login.hello.options = Ok(Vec::new());
         }
-        if let Err(fault) = &login.hello.options {
+        // PostgreSQL itself reads the options of a replication connection.
+        if login.hello.replication == Replication::None
+            && let Err(fault) = &login.hello.options
+        {
             let fault = fault.clone();
             return self.fail_client(id, &fault);
         }
@@ -175,7 +176,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Enters the client into the limits, then into its pool.
-    pub(super) fn join(&mut self, id: ClientId, settings: PoolSettings, asked: Arc<Asked>) {
+    pub(super) fn join(&mut self, id: ClientId, settings: PoolSettings, wishes: Wishes) {
         let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
@@ -193,7 +194,10 @@ impl<D: Driver> Worker<D> {
         match self.global.pool(settings) {
             Ok(pool) => {
                 let place = self.lane_of(&pool);
-                self.greet(id, place, asked);
+                match wishes {
+                    Wishes::Session(asked) => self.greet(id, place, asked),
+                    Wishes::Walsender(seeking) => self.seek_walsender_first(id, place, seeking),
+                }
             }
             Err(_) => self.fail_client(id, &Fault::TooManyClients("max_pools")),
         }
@@ -270,6 +274,27 @@ impl Tables {
     }
 }
 
+/// Connection that an authenticated client asks for.
+pub(super) enum Wishes {
+    /// An ordinary one with these settings.
+    Session(Arc<Asked>),
+    /// A replication connection.
+    Walsender(Box<Seeking>),
+}
+
+/// Returns the connection that a client asks for.
+pub(super) fn wishes(settled: &Settled, hello: &Hello, remote: &weir_stats::Endpoint) -> Wishes {
+    match hello.replication {
+        Replication::None => Wishes::Session(Arc::new(asked(settled, hello, remote))),
+        kind => {
+            let asked = settings(settled, &hello.parameters, remote);
+            let options = hello.options_text.clone();
+            let options = options.filter(|_| !ignores(settled, "options"));
+            Wishes::Walsender(Box::new(Seeking::new(kind, &asked, options)))
+        }
+    }
+}
+
 /// Returns a client's destination. None if there is no such database, or the user has no right to the console.
 fn plan(settled: &Settled, hello: &Hello, remote_uid: Option<u32>) -> Option<Plan> {
     if !DATABASES.contains(&hello.database.as_str()) {
@@ -302,12 +327,20 @@ fn is_us(uid: Option<u32>) -> bool {
 }
 
 /// Returns the parameters that follow this client from server to server.
-pub(super) fn asked(settled: &Settled, hello: &Hello, remote: &weir_stats::Endpoint) -> Asked {
-    let global = &settled.settings.global;
+fn asked(settled: &Settled, hello: &Hello, remote: &weir_stats::Endpoint) -> Asked {
     let options = hello.options.iter().flatten();
-    let pairs = options
-        .chain(&hello.parameters)
-        .filter(|(name, _)| !ignores(settled, name));
+    settings(settled, options.chain(&hello.parameters), remote)
+}
+
+/// Returns the settings in these parameters, without those that are ignored.
+fn settings<'p>(
+    settled: &Settled,
+    parameters: impl IntoIterator<Item = &'p (String, String)>,
+    remote: &weir_stats::Endpoint,
+) -> Asked {
+    let global = &settled.settings.global;
+    let pairs = parameters.into_iter();
+    let pairs = pairs.filter(|(name, _)| !ignores(settled, name));
     let mut asked = Asked::from_pairs(pairs.map(|(name, value)| (name.as_str(), value.as_str())));
     if global.application_name_add_host {
         let name = asked.get("application_name").unwrap_or("app").to_owned();

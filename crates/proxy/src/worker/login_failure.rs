@@ -126,6 +126,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn login_over(&mut self, id: ServerId, error: LastError, kind: FailureKind) {
+        let kind = self.tables.kind_for_owner(id, &error, kind);
         self.arm_server(id, None);
         let Some(server) = self.tables.servers.must_remove(id) else {
             return;

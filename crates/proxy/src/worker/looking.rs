@@ -32,8 +32,9 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.tables.servers.must_get(server_id) else {
             return false;
         };
+        let is_owned = self.tables.owner_of(server.lane).is_some();
         let group = self.tables.groups.must_get(server.group);
-        let is_due = group.is_some_and(|group| {
+        let is_due = group.filter(|_| !is_owned).is_some_and(|group| {
             group.looks.is_some()
                 && !group.global.database_state.is_loaded()
                 && self.tables.shows_catalogue(server, group)

@@ -326,15 +326,21 @@ impl Tables {
             };
             *match server.stage {
                 Stage::BeingCancelled => &mut tally.being_cancelled,
-                Stage::Cleaning | Stage::Testing(_) => &mut tally.tested,
+                Stage::Cleaning | Stage::Parting | Stage::Testing(_) => &mut tally.tested,
                 Stage::Idle if self.is_long_idle(now, id, server) => &mut tally.used,
                 Stage::Idle | Stage::Moving(_) => &mut tally.idle,
-                Stage::Leased | Stage::Listening(_) => &mut tally.active,
+                Stage::Leased | Stage::Listening(_) | Stage::Replicating => &mut tally.active,
                 _ => &mut tally.login,
             } += 1;
             let client = server.lease.and_then(|id| self.clients.must_get(id));
             tally.pinned += u64::from(client.is_some_and(|client| client.session.pin().is_some()));
             tally.leased += u64::from(client.is_some());
+            if let Some(client) = client.filter(|client| client.is_replicating()) {
+                match client.is_in_request() {
+                    true => tally.in_query += 1,
+                    false => tally.kept += 1,
+                }
+            }
             if let Some(client) = client.filter(|_| matches!(server.stage, Stage::Leased)) {
                 match client.with_server(&server.session) {
                     Activity::InQuery => tally.in_query += 1,

@@ -45,13 +45,14 @@ impl<D: Driver> Worker<D> {
         }
         let group_id = self.group_of(&global.group);
         let settled = self.global.settled();
-        let policy = global.group.policy(&settled.settings);
+        let policy = global.policy(&settled.settings);
         let shared = Arc::clone(&global.shared);
         let seed = self.global.next_id();
         let mut lane = Lane {
             global: Arc::clone(global),
             group: group_id,
             shard: Shard::new(shared, policy, self.number, seed),
+            owner: None,
             counted: None,
             tick: None,
         };
@@ -379,11 +380,17 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Looks for an idle server here, then on each next worker, until all were asked. A second round looks for a server
-    /// that its client only keeps. The shard asks again if neither round finds one.
+    /// that its client only keeps. A third one, for a replication connection, lets a server in use be closed when it is
+    /// free. The shard asks again if no round finds one.
     pub(super) fn evict_for(&mut self, scope: Scope, pool: &Arc<GlobalPool>, asked: usize) {
         let workers = self.global.worker_count();
-        for asked in asked..2 * workers {
-            if self.evict_here(scope, pool, asked < workers) {
+        let rounds = if scope == Scope::Pool { 3 } else { 2 };
+        for asked in asked..rounds * workers {
+            let is_found = match asked / workers {
+                round @ (0 | 1) => self.evict_here(scope, pool, round == 0),
+                _ => self.tables.doom_for(pool),
+            };
+            if is_found {
                 return;
             }
             let next = (self.number + 1) % workers;
@@ -400,6 +407,7 @@ impl<D: Driver> Worker<D> {
             !Arc::ptr_eq(&other.global, pool)
                 && match scope {
                     Scope::Database => other.global.group.key.database == pool.group.key.database,
+                    Scope::Pool => other.global.shared.shares_size_with(&pool.shared),
                     Scope::User => other.global.group.key.user == pool.group.key.user,
                 }
         };
@@ -597,7 +605,8 @@ impl<D: Driver> Worker<D> {
                 let lane = self.tables.lanes.must_get(id);
                 lane.is_some_and(|lane| lane.shard.servers() > 0 || lane.shard.waiting() > 0)
             };
-            let used = group.clients > 0 || group.lanes.ids().any(is_lane_used);
+            let has_lanes = group.lanes.has_owned() || group.lanes.ids().any(is_lane_used);
+            let used = group.clients > 0 || has_lanes;
             if used || is_moving() {
                 group.unused_since = None;
                 continue;

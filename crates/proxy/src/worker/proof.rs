@@ -1,6 +1,5 @@
 //! Proof of a client's identity: the exchange of messages that [`super::access`] has decided on, and its verdict.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use weir_auth::kdf::ScramKeys;
@@ -18,7 +17,7 @@ use weir_wire::frontend::tag;
 use super::access::lookup;
 use super::client::Leaving;
 use super::ids::ClientId;
-use super::login::asked;
+use super::login::wishes;
 use super::slots::{Address, Authenticating, Busy, Identity, Phase, Plan};
 use super::{Missing, Worker};
 use crate::console::DATABASES;
@@ -303,7 +302,7 @@ impl<D: Driver> Worker<D> {
                 Busy::Refused(fault) => fault,
                 _ => Fault::LoginTimeout,
             },
-            Phase::Welcome => Fault::LoginTimeoutServerDown,
+            Phase::SeekingWalsender(_) | Phase::Welcome => Fault::LoginTimeoutServerDown,
             _ => Fault::LoginTimeout,
         };
         self.fail_client(id, &fault);
@@ -340,13 +339,13 @@ impl<D: Driver> Worker<D> {
                 self.fail_client(id, &Fault::DatabaseDisabled(name));
             }
             Some(Plan::Pool(settings)) => {
-                let asked = asked(&settled, &login.hello, &client.identity.remote);
+                let wishes = wishes(&settled, &login.hello, &client.identity.remote);
                 if let Some(secret) = secret.filter(|_| !settings.is_user_forced)
                     && let Ok(pool) = self.global.pool(settings.as_ref().clone())
                 {
                     *lock(&pool.group.learnt) = Some(secret);
                 }
-                self.join(id, *settings, Arc::new(asked));
+                self.join(id, *settings, wishes);
             }
         }
     }
@@ -392,7 +391,8 @@ pub(super) fn log_login(id: u64, login: &Authenticating, identity: &Identity) {
         .as_ref()
         .map_or_else(|| "no".to_owned(), |tls| tls.protection.to_string());
     tracing::info!(
-        "C-{id:#x}: {database}/{user}@{address} login attempt: db={database} user={user} tls={tls} replication=no"
+        "C-{id:#x}: {database}/{user}@{address} login attempt: db={database} user={user} tls={tls} replication={}",
+        login.hello.replication.logged()
     );
 }
 

@@ -229,6 +229,9 @@ impl<D: Driver> Worker<D> {
 
     /// Starts a waiter as [`Worker::start`], with the same precautions as [`Worker::lease_idle`].
     pub(super) fn start_idle(&mut self, waiter: Waiter, server_id: ServerId) {
+        if self.tables.is_owned(server_id) {
+            return self.start(waiter, server_id);
+        }
         if let Waiter::Client(id) = waiter
             && self.checks_role(id, server_id)
         {
@@ -276,6 +279,7 @@ impl<D: Driver> Worker<D> {
         };
         match client.phase {
             Phase::Welcome => return self.ask_for_welcome(id, server),
+            Phase::SeekingWalsender(_) => return self.enter_replication(id, server),
             Phase::Authenticating(_) => return self.put_question(id, server),
             _ => {}
         }

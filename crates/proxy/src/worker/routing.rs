@@ -152,6 +152,17 @@ impl<D: Driver> Worker<D> {
         Some(lane_id)
     }
 
+    /// Returns the lane of a group at the primary, or its waiting room while no host is the primary.
+    pub(super) fn lane_at_primary(&mut self, group_id: GroupId) -> Option<LaneId> {
+        self.follow_hosts_of(group_id);
+        let group = self.tables.groups.must_get(group_id)?;
+        let primary = |routing: &Routing| routing.hosts.primary().map(|primary| primary.host);
+        match group.routing.as_deref().and_then(primary) {
+            Some(host) => self.lane_at(group_id, host),
+            None => group.lanes.at(None),
+        }
+    }
+
     /// Lets all groups follow their hosts, after the watching thread has published news.
     pub(super) fn follow_hosts(&mut self) {
         let routed = self.tables.groups.iter();
@@ -210,6 +221,9 @@ impl<D: Driver> Worker<D> {
         let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
+        if matches!(client.phase, Phase::SeekingWalsender(_)) {
+            return self.seek_walsender(id);
+        }
         let input = std::mem::take(&mut client.input);
         let batch = matches!(client.phase, Phase::Ready).then(|| Batch::scan(&input));
         let is_there = self.route(id, batch.as_ref());
@@ -224,6 +238,7 @@ impl<D: Driver> Worker<D> {
     /// A client's wait at a host has failed. True if it waits elsewhere now, because its database has other hosts.
     pub(super) fn waits_elsewhere(&mut self, id: ClientId) -> bool {
         let client = self.tables.clients.must_get(id);
+        let client = client.filter(|client| !matches!(client.phase, Phase::SeekingWalsender(_)));
         let group = client.and_then(|client| self.tables.groups.must_get(client.group));
         let Some(routing) = group.and_then(|group| group.routing.as_ref()) else {
             return false;

@@ -18,6 +18,7 @@ use weir_wire::startup::Version;
 use super::again::sent_batch;
 use super::client::Leaving;
 use super::ids::{ClientId, GroupId, ServerId, Waiter};
+use super::replication::PARTED;
 use super::slots::{Phase, Server, Stage, Test};
 use super::tables::Tables;
 use super::{Missing, Worker};
@@ -72,14 +73,14 @@ impl<D: Driver> Worker<D> {
         let Some(server) = self.tables.servers.must_get_mut(id) else {
             return;
         };
-        let (key, group_id) = (server.key, server.group);
+        let key = server.key;
         let transport = match server.facts.tls {
             None => Transport::Plain,
             Some(_) => Transport::Tls {
                 end_point: server.end_point.take().map(Into::into),
             },
         };
-        let Some(plan) = self.login_plan(group_id, transport) else {
+        let Some(plan) = self.login_plan(id, transport) else {
             let text = "the operating system provides no random bytes".to_owned();
             return self.login_failed(id, LastError { text, body: None }, FailureKind::Local);
         };
@@ -95,8 +96,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn login_plan(&self, group_id: GroupId, transport: Transport) -> Option<LoginPlan> {
-        let group = self.tables.groups.must_get(group_id)?;
+    fn login_plan(&self, id: ServerId, transport: Transport) -> Option<LoginPlan> {
+        let server = self.tables.servers.must_get(id)?;
+        let group = self.tables.groups.must_get(server.group)?;
         let settled = self.global.settled();
         let settings = &group.settings;
         let pass_through = if settings.is_user_forced {
@@ -104,10 +106,7 @@ impl<D: Driver> Worker<D> {
         } else {
             lock(&group.global.pass_through).clone()
         };
-        let parameters = settings
-            .startup
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let parameters = (settings.startup.iter()).map(|(name, value)| (*name, value.as_str()));
         // Consoles of older PgBouncers close a connection that asks for 3.2 and do not negotiate.
         let version = match DATABASES.contains(&&*settings.dbname) {
             true => Version::V3_0,
@@ -116,7 +115,7 @@ impl<D: Driver> Worker<D> {
         Some(LoginPlan {
             user: settings.user.clone(),
             database: settings.dbname.clone(),
-            parameters: parameters.collect(),
+            parameters: self.tables.startup_of(server.lane, parameters),
             version,
             credentials: Credentials {
                 secret: secret_of(&group.global, settings, &settled.users),
@@ -182,6 +181,8 @@ impl<D: Driver> Worker<D> {
                     _ => self.server_replied(id, client, input),
                 }
             }
+            (Stage::Replicating, Some(client)) => self.walsender_replied(id, client, input),
+            (Stage::Parting, _) => input.len(),
             (Stage::Login(_), _) => self.login_input(id, input),
             (Stage::Negotiating(_), _) => self.negotiation_input(id, input),
             (Stage::Securing(_), _) => {
@@ -297,12 +298,13 @@ impl<D: Driver> Worker<D> {
         };
         let (group_id, lane_id) = (server.group, server.lane);
         let mut reported = logged_in.reported;
+        let is_owned = self.tables.owner_of(lane_id).is_some();
         if self.tables.is_demoted(lane_id, &reported) {
             let text = "the primary is in recovery".to_owned();
             return self.login_failed(id, LastError { text, body: None }, FailureKind::Temporary);
         }
         let standby = reported.get("in_hot_standby").map(str::to_owned);
-        let is_routed = self.tables.unify_host_facts(lane_id, &mut reported);
+        let is_routed = !is_owned && self.tables.unify_host_facts(lane_id, &mut reported);
         let mut session = Session::new(Arc::new(reported));
         session.set_process(logged_in.pid);
         if is_routed {
@@ -318,6 +320,7 @@ impl<D: Driver> Worker<D> {
             server.session = session;
         }
         let group = self.tables.groups.must_get(group_id);
+        let group = group.filter(|_| !is_owned);
         let query = group.and_then(|group| group.settings.connect_query.clone());
         match query {
             Some(query) => self.test_server(id, Test::Connect, &query),
@@ -366,6 +369,8 @@ impl<D: Driver> Worker<D> {
         };
         if server.stage.is_beginning() {
             self.login_failed(id, LastError { text, body: None }, FailureKind::Refused);
+        } else if matches!(server.stage, Stage::Parting) {
+            self.close_server(id, PARTED);
         } else {
             if let Some(group) = self.tables.groups.get_mut(server.group) {
                 group.counters.servers_lost += 1;
@@ -397,7 +402,7 @@ impl<D: Driver> Worker<D> {
         // PostgreSQL logs a client that leaves without a Terminate; sending one costs nothing.
         let _ = weir_wire::encode::terminate(&mut message);
         // Before the start-up packet, a Terminate would stand in the middle of a TLS handshake.
-        let is_greeted = !server.stage.is_before_startup() && server.session.is_quiet_and_synced();
+        let is_greeted = server.stage.takes_terminate() && server.session.is_quiet_and_synced();
         // The server's place is given back now, so the connection must not live on.
         if is_greeted {
             self.driver.close_with(server.key, &message);
@@ -421,6 +426,8 @@ impl<D: Driver> Worker<D> {
                 self.connect_listener(listener);
             }
             (Stage::Testing(Test::Role(Some(client))), _) => self.wait_for_role(client),
+            (Stage::Replicating, Some(client)) => self.walsender_lost(client),
+            (Stage::Parting, _) => self.finish_if_drained(),
             (Stage::Listening(listener), _) => self.listener_lost(listener, &name, reason),
             // No byte of the server's answer went to the client.
             (_, Some(client)) if self.tables.is_asked_about(client) => {

@@ -14,7 +14,7 @@ use weir_route::Load;
 use weir_session::client::Client as ClientSession;
 use weir_session::counted::DigestGroup;
 use weir_session::fault::Fault;
-use weir_session::hello::{Hello, Opening};
+use weir_session::hello::{Hello, Opening, Replication};
 use weir_session::login::ServerLogin;
 use weir_session::relay::Rules;
 use weir_session::server::Server as ServerSession;
@@ -33,6 +33,7 @@ use super::inquiry::Inquiry;
 use super::keeping::Kept;
 use super::listening::Subscriber;
 use super::measure::Timing;
+use super::replication::{Replicating, Seeking};
 use super::rewriting::Rewriter;
 use super::routing::{Route, Routing};
 use super::ruling::{ClientRules, GroupRules};
@@ -64,10 +65,24 @@ pub(super) enum Phase {
     Opening(Opening),
     /// The client is logged in and may send queries.
     Ready,
+    /// The client has a replication connection to its server.
+    Replicating(Box<Replicating>),
     /// The client's TLS handshake is in progress.
     Securing(Box<Securing>),
+    /// The client waits for a replication connection to a server.
+    SeekingWalsender(Box<Seeking>),
     /// The client waits for the reported parameters that belong to its start-up parameters.
     Welcome,
+}
+
+impl Phase {
+    /// True if the client counts in its group.
+    pub(super) fn has_group(&self) -> bool {
+        matches!(
+            self,
+            Self::Ready | Self::Replicating(_) | Self::SeekingWalsender(_) | Self::Welcome
+        )
+    }
 }
 
 /// A login in progress.
@@ -345,6 +360,10 @@ pub(super) enum Stage {
     Moving(Box<Departure>),
     /// The server was asked for TLS; these settings apply once it has answered.
     Negotiating(Arc<Outgoing>),
+    /// The client of a replication connection has left: the server gets the last bytes and ends.
+    Parting,
+    /// The connection is the replication connection of the client in `lease`.
+    Replicating,
     /// The addresses of the server's host are being looked up, by this name.
     Resolving(String),
     /// The server's TLS handshake is in progress.
@@ -366,6 +385,11 @@ impl Stage {
     /// True if the connection has not logged in yet.
     pub(super) fn is_beginning(&self) -> bool {
         self.is_before_startup() || matches!(self, Self::Login(_))
+    }
+
+    /// True if the server can be told that the connection ends.
+    pub(super) fn takes_terminate(&self) -> bool {
+        !self.is_before_startup() && !matches!(self, Self::Parting | Self::Replicating)
     }
 
     /// True if the start-up packet was not sent yet.
@@ -481,6 +505,8 @@ pub(super) struct Lane {
     pub(super) global: Arc<GlobalPool>,
     pub(super) group: GroupId,
     pub(super) shard: Shard,
+    /// Client that has the lane to itself, for a replication connection.
+    pub(super) owner: Option<Owner>,
     /// Counts for a pool that finds its own size.
     pub(super) counted: Option<Box<Counted>>,
     /// Time at which the shard wants its next tick.
@@ -499,10 +525,19 @@ impl Lane {
     }
 }
 
+/// Owner of a lane: a client with a replication connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Owner {
+    pub(super) client: ClientId,
+    pub(super) kind: Replication,
+}
+
 /// Lanes of a group on this worker, one for each host. The one of a waiting room has none.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lanes {
     places: Vec<(Option<HostId>, LaneId)>,
+    /// Lanes that belong to one client each.
+    owned: Vec<LaneId>,
 }
 
 impl Lanes {
@@ -518,8 +553,25 @@ impl Lanes {
         found.map(|(_, id)| *id)
     }
 
+    /// Iterates over all lanes, with those that belong to one client each.
     pub(super) fn ids(&self) -> impl Iterator<Item = LaneId> {
-        self.places.iter().map(|(_, id)| *id)
+        let places = self.places.iter().map(|(_, id)| *id);
+        places.chain(self.owned.iter().copied())
+    }
+
+    /// Adds a lane that belongs to one client.
+    pub(super) fn push_owned(&mut self, id: LaneId) {
+        self.owned.push(id);
+    }
+
+    /// Removes such a lane.
+    pub(super) fn remove_owned(&mut self, id: LaneId) {
+        self.owned.retain(|owned| *owned != id);
+    }
+
+    /// True if there are such lanes.
+    pub(super) fn has_owned(&self) -> bool {
+        !self.owned.is_empty()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_session::hello::Replication;
 use weir_stats::{
     Averages, Buffers, ClientRow, ClientState, Counters, MemoryRow, PoolCounts, PoolRow, ServerRow,
     ServerState, Snapshot, Totals,
@@ -131,8 +132,8 @@ impl<D: Driver> Worker<D> {
             Phase::Cancelling => return None,
             _ if client.lease.is_some() => ClientState::Active,
             _ if client.ticket.is_some() => ClientState::Waiting,
-            Phase::Welcome => ClientState::Login,
-            Phase::Console(_) | Phase::Ready => ClientState::Idle,
+            Phase::SeekingWalsender(_) | Phase::Welcome => ClientState::Login,
+            Phase::Console(_) | Phase::Ready | Phase::Replicating(_) => ClientState::Idle,
         })
     }
 
@@ -146,6 +147,7 @@ impl<D: Driver> Worker<D> {
             id: client.id,
             user: identity.user.to_string(),
             database: identity.database.to_string(),
+            replication: client.replication().name(),
             state,
             remote: identity.remote.clone(),
             local: identity.local.clone(),
@@ -187,10 +189,10 @@ impl<D: Driver> Worker<D> {
         let name = |f: fn(&Lane) -> &str| lane.map(f).unwrap_or_default().to_owned();
         let state = match server.stage {
             Stage::BeingCancelled => ServerState::BeingCanceled,
-            Stage::Cleaning | Stage::Testing(_) => ServerState::Tested,
+            Stage::Cleaning | Stage::Parting | Stage::Testing(_) => ServerState::Tested,
             Stage::Idle if self.tables.is_long_idle(self.now, id, server) => ServerState::Used,
             Stage::Idle | Stage::Moving(_) => ServerState::Idle,
-            Stage::Leased | Stage::Listening(_) => ServerState::Active,
+            Stage::Leased | Stage::Listening(_) | Stage::Replicating => ServerState::Active,
             Stage::Connecting
             | Stage::Login(_)
             | Stage::Negotiating(_)
@@ -203,6 +205,9 @@ impl<D: Driver> Worker<D> {
             id: server.facts.id,
             user: name(|lane| &lane.global.group.key.user),
             database: name(|lane| &lane.global.group.key.database),
+            replication: (self.tables.owner_of(server.lane))
+                .map_or(Replication::None, |owner| owner.kind)
+                .name(),
             state,
             remote,
             local: server.facts.local.clone(),
@@ -273,7 +278,9 @@ impl<D: Driver> Worker<D> {
         counts.sv_tested += tally.tested;
         let wait = shard.longest_wait(self.now).as_micros();
         row.maxwait_us = row.maxwait_us.max(u64::try_from(wait).unwrap_or(u64::MAX));
-        row.servers += shard.shared().servers() as u64;
+        if !shard.shared().is_annex() {
+            row.servers += shard.shared().servers() as u64;
+        }
         row.pinned += tally.pinned;
         row.activity.in_query += tally.in_query;
         row.activity.in_transaction += tally.in_transaction;
@@ -359,6 +366,7 @@ fn is_logging_in(client: &Client) -> bool {
             | Phase::Opening(_)
             | Phase::Securing(_)
             | Phase::Authenticating(_)
+            | Phase::SeekingWalsender(_)
             | Phase::Welcome
     )
 }

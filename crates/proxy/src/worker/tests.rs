@@ -25,6 +25,7 @@ mod outliving;
 mod peers;
 mod postgres;
 mod proxied;
+mod replication;
 mod restart;
 mod roles;
 mod ruling;

@@ -8,6 +8,7 @@ use weir_session::fault::Fault;
 
 use super::Worker;
 use super::ids::{CancellerId, ClientId, LaneId, ServerId};
+use super::replication::PARTED;
 use super::slots::{Phase, Stage};
 use super::tables::Tables;
 use crate::driver::Driver;
@@ -27,6 +28,7 @@ pub(super) enum Timer {
     Orders,
     Outbox,
     Lane(LaneId),
+    OwnedLane(LaneId),
     Server(ServerId),
     Sizing,
     Stats,
@@ -75,6 +77,7 @@ impl<D: Driver> Worker<D> {
                 Timer::Orders => self.look_at_orders(),
                 Timer::Outbox => self.send_outboxes(),
                 Timer::Lane(id) => self.lane_timer(id),
+                Timer::OwnedLane(id) => self.drop_owned_lane(id),
                 Timer::Server(id) => self.server_timer(id),
                 Timer::Sizing => self.sizing_timer(),
                 Timer::House => self.keep_house(),
@@ -122,12 +125,14 @@ impl<D: Driver> Worker<D> {
         client.timer = None;
         match client.phase {
             Phase::Ready => self.check_client_times(id),
-            Phase::Console(_) => {}
+            // None of these times limits a replication connection: its streams last.
+            Phase::Console(_) | Phase::Replicating(_) => {}
             Phase::AwaitingHeader
             | Phase::Opening(_)
             | Phase::Securing(_)
             | Phase::Authenticating(_)
             | Phase::Cancelling
+            | Phase::SeekingWalsender(_)
             | Phase::Welcome => self.login_time_over(id),
         }
     }
@@ -218,6 +223,7 @@ impl<D: Driver> Worker<D> {
             Stage::Listening(listener) => self.check_listener(id, listener),
             Stage::BeingCancelled => self.close_server(id, "cancel_wait_timeout"),
             Stage::Moving(_) => self.close_server(id, "cannot be handed over"),
+            Stage::Parting => self.close_server(id, PARTED),
             Stage::Leased => drop(self.release_kept(id)),
             _ => {}
         }

@@ -203,26 +203,9 @@ impl<D: Driver> Worker<D> {
         client.session = Session::new(Arc::clone(&settings), Arc::clone(&reported));
         client.session.set_number(client.id);
         self.tables.applications.name(client);
-        let mut message = Vec::with_capacity(512);
-        // Everything in the message was read from messages of the same size.
-        let _ = encode::authentication_ok(&mut message);
-        for (name, value) in reported.iter() {
-            let _ = encode::parameter_status(&mut message, name.as_bytes(), value.as_bytes());
-        }
-        if let Some(name) = settings.get("application_name") {
-            tell_of_truncation(name, &mut message);
-        }
-        if self.register_for_cancel(id, &mut message).is_err() {
+        let Ok(message) = self.greeting(id, settings.get("application_name")) else {
             return self.fail_client(id, &weir_session::fault::Fault::NoRandom);
-        }
-        let notice = &self.global.settled().settings.global.login_notify_message;
-        if !notice.is_empty() {
-            let code = SqlState::SUCCESSFUL_COMPLETION;
-            let report = ErrorReport::new(Severity::Notice, code, notice);
-            // An option has no NUL and fits into a message.
-            let _ = report.encode_notice(&mut message);
-        }
-        let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
+        };
         let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
@@ -240,6 +223,36 @@ impl<D: Driver> Worker<D> {
             self.close_if_idle(id);
         }
         self.take_input(id);
+    }
+
+    /// Returns the greeting of a client that has been told nothing yet. `name` is its `application_name`, if Weir cuts it.
+    pub(super) fn greeting(
+        &mut self,
+        id: ClientId,
+        name: Option<&str>,
+    ) -> std::io::Result<Vec<u8>> {
+        let mut message = Vec::with_capacity(512);
+        let Some(client) = self.tables.clients.must_get(id) else {
+            return Ok(message);
+        };
+        // Everything in the message was read from messages of the same size.
+        let _ = encode::authentication_ok(&mut message);
+        for (name, value) in client.session.reported().iter() {
+            let _ = encode::parameter_status(&mut message, name.as_bytes(), value.as_bytes());
+        }
+        if let Some(name) = name {
+            tell_of_truncation(name, &mut message);
+        }
+        self.register_for_cancel(id, &mut message)?;
+        let notice = &self.global.settled().settings.global.login_notify_message;
+        if !notice.is_empty() {
+            let code = SqlState::SUCCESSFUL_COMPLETION;
+            let report = ErrorReport::new(Severity::Notice, code, notice);
+            // An option has no NUL and fits into a message.
+            let _ = report.encode_notice(&mut message);
+        }
+        let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
+        Ok(message)
     }
 
     /// Draws a cancel number and key that no other client has, and appends BackendKeyData.

@@ -76,6 +76,18 @@ pub struct Applicant {
     pub database: String,
     /// True if the connection uses TLS.
     pub is_encrypted: bool,
+    /// True if the client asks for physical replication, which has no database.
+    pub is_physical: bool,
+}
+
+impl Applicant {
+    /// Returns the word that PostgreSQL puts before "connection", with a space behind it.
+    fn kind(&self) -> &'static str {
+        match self.is_physical {
+            true => "replication ",
+            false => "",
+        }
+    }
 }
 
 impl fmt::Display for Applicant {
@@ -86,13 +98,12 @@ impl fmt::Display for Applicant {
         } else {
             "no encryption"
         };
-        write!(
-            f,
-            "host \"{}\", user \"{}\", database \"{}\", {encryption}",
-            self.host.as_deref().unwrap_or("[local]"),
-            self.user,
-            self.database
-        )
+        let host = self.host.as_deref().unwrap_or("[local]");
+        write!(f, "host \"{host}\", user \"{}\"", self.user)?;
+        if !self.is_physical {
+            write!(f, ", database \"{}\"", self.database)?;
+        }
+        write!(f, ", {encryption}")
     }
 }
 
@@ -159,8 +170,8 @@ pub enum Fault {
     /// A query rule, or a hint of the statement if the rule has no name, has cancelled the statement, which ran for longer than
     /// this.
     RuleTimeout(Wish<Duration>),
-    /// The client asked for replication.
-    ReplicationUnsupported,
+    /// Wrong value of the start-up parameter `replication`.
+    ReplicationValue(String),
     /// The server connection was lost while it worked for this client. Nothing of its transaction was committed.
     ServerLost,
     /// The server connection was lost before it answered a request that may have committed.
@@ -257,10 +268,9 @@ impl Fault {
             | Self::QueryWaitTimeoutServerDown(_)
             | Self::TooManyClients(_)
             | Self::TooManyLogins => SqlState::TOO_MANY_CONNECTIONS,
-            Self::ReplicationUnsupported
-            | Self::SequenceRefused
-            | Self::StateRefused(_)
-            | Self::StatementMode => SqlState::FEATURE_NOT_SUPPORTED,
+            Self::SequenceRefused | Self::StateRefused(_) | Self::StatementMode => {
+                SqlState::FEATURE_NOT_SUPPORTED
+            }
             Self::Rejected(rejection) => {
                 SqlState::from_bytes(rejection.code).unwrap_or(SqlState::INSUFFICIENT_PRIVILEGE)
             }
@@ -274,7 +284,7 @@ impl Fault {
             }
             Self::Startup(_) => SqlState::PROTOCOL_VIOLATION,
             Self::TransactionTimeout => TRANSACTION_TIMEOUT,
-            Self::Unsayable(_) => SqlState::INVALID_PARAMETER_VALUE,
+            Self::ReplicationValue(_) | Self::Unsayable(_) => SqlState::INVALID_PARAMETER_VALUE,
             Self::WrongSetting(wrong) => wrong.code(),
         }
     }
@@ -302,11 +312,15 @@ impl Fault {
             }
             Self::LoginProtocol(error) => error.to_string().into(),
             Self::LoginRejected(applicant) => {
-                format!("pg_hba.conf rejects connection for {applicant}").into()
+                let kind = applicant.kind();
+                format!("pg_hba.conf rejects {kind}connection for {applicant}").into()
             }
             Self::LoginTimeout => "client_login_timeout".into(),
             Self::LoginTimeoutServerDown => "client_login_timeout (server down)".into(),
             Self::Misconfigured(text) => text.clone().into(),
+            Self::NoAuthenticationMethod(applicant) if applicant.is_physical => {
+                format!("no pg_hba.conf entry for replication connection from {applicant}").into()
+            }
             Self::NoAuthenticationMethod(applicant) => {
                 format!("no pg_hba.conf entry for {applicant}").into()
             }
@@ -334,7 +348,9 @@ impl Fault {
                 };
                 format!("canceling statement due to {cause} (timeout {seconds} s)").into()
             }
-            Self::ReplicationUnsupported => "replication connections are not supported; connect to PostgreSQL directly".into(),
+            Self::ReplicationValue(value) => {
+                format!("invalid value for parameter \"replication\": \"{value}\"").into()
+            }
             Self::ServerLost => "server conn crashed?".into(),
             Self::OutcomeUnknown => {
                 "server conn crashed? the outcome of the transaction is unknown".into()
@@ -397,6 +413,7 @@ impl Fault {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Rejected(rejection) => Some(&*rejection.hint).filter(|hint| !hint.is_empty()),
+            Self::ReplicationValue(_) => Some(REPLICATION_VALUES),
             _ => None,
         }
     }
@@ -443,6 +460,9 @@ impl Fault {
         let _ = report.encode(out);
     }
 }
+
+/// HINT of [`Fault::ReplicationValue`], in PostgreSQL's words.
+const REPLICATION_VALUES: &str = "Valid values are: \"false\", 0, \"true\", 1, \"database\".";
 
 /// Text of [`Fault::SequenceRefused`].
 const SEQUENCE_REFUSED: &str =

@@ -1,7 +1,5 @@
 //! The first bytes of a client: encryption requests, cancel requests, and the start-up packet with its negotiation.
 
-use std::borrow::Cow;
-
 use weir_wire::encode;
 use weir_wire::options;
 use weir_wire::startup::{self, Startup, StartupError, StartupMessage, Version};
@@ -26,12 +24,69 @@ pub struct Hello {
     pub options: Result<Vec<(String, String)>, Fault>,
     /// Parameters beside `options`.
     pub parameters: Vec<(String, String)>,
-    /// True if the client asks for replication.
-    pub replication: bool,
+    /// Replication that the client asks for.
+    pub replication: Replication,
+    /// Parameter `options` as the client sent it, if it asks for replication and sent any.
+    pub options_text: Option<String>,
     /// Protocol version in use from now on: 3.0 to 3.2.
     pub version: Version,
     /// NegotiateProtocolVersion to send before anything else; empty if the client asked for nothing unknown.
     pub negotiation: Vec<u8>,
+}
+
+/// Replication that a client asks for in its start-up packet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Replication {
+    /// Replication commands and SQL in a database (`replication=database`).
+    Logical,
+    /// An ordinary connection.
+    #[default]
+    None,
+    /// Replication commands only, without a database (`replication=true`).
+    Physical,
+}
+
+impl Replication {
+    /// Reads the value of the start-up parameter as PostgreSQL does (`ProcessStartupPacket` in postmaster.c).
+    fn parse(value: &[u8]) -> Result<Self, Fault> {
+        let value = text(value)?;
+        match boolean(value) {
+            _ if value == "database" => Ok(Self::Logical),
+            Some(true) => Ok(Self::Physical),
+            Some(false) => Ok(Self::None),
+            None => Err(Fault::ReplicationValue(value.to_owned())),
+        }
+    }
+
+    /// Returns the value of the start-up parameter that asks a server for the same; none for an ordinary connection.
+    #[must_use]
+    pub fn parameter(self) -> Option<&'static str> {
+        match self {
+            Self::Logical => Some("database"),
+            Self::None => None,
+            Self::Physical => Some("true"),
+        }
+    }
+
+    /// Returns PgBouncer's word in the columns `replication` of its console.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Logical => "logical",
+            Self::None => "none",
+            Self::Physical => "physical",
+        }
+    }
+
+    /// Returns PgBouncer's word in its log line about a login.
+    #[must_use]
+    pub fn logged(self) -> &'static str {
+        match self {
+            Self::Logical => "database",
+            Self::None => "no",
+            Self::Physical => "yes",
+        }
+    }
 }
 
 /// Next step of the opening.
@@ -149,11 +204,11 @@ fn hello(message: &StartupMessage<'_>) -> Result<Hello, Fault> {
     let database = database.map_or(Ok(user), text)?;
     let mut parameters = Vec::new();
     let mut unknown = Vec::new();
-    let mut replication = false;
+    let mut replication = Replication::None;
     for (name, value) in message.params() {
         match name {
             b"user" | b"database" | b"options" => {}
-            b"replication" => replication = wants_replication(value),
+            b"replication" => replication = Replication::parse(value)?,
             _ if name.starts_with(b"_pq_.") => unknown.push(name),
             _ => parameters.push((text(name)?.to_owned(), text(value)?.to_owned())),
         }
@@ -169,12 +224,19 @@ fn hello(message: &StartupMessage<'_>) -> Result<Hello, Fault> {
         let _ = encode::negotiate_protocol_version(&mut negotiation, MINOR_MAX, &unknown);
     }
     let (user, database) = (user.to_owned(), database.to_owned());
+    let options = message.get("options").unwrap_or_default();
+    let replicates = replication != Replication::None && !options.is_empty();
+    let options_text = match replicates {
+        true => Some(text(options)?.to_owned()),
+        false => None,
+    };
     Ok(Hello {
         user,
         database,
-        options: settings_of(message.get("options").unwrap_or_default()),
+        options: settings_of(options),
         parameters,
         replication,
+        options_text,
         version,
         negotiation,
     })
@@ -194,12 +256,14 @@ fn settings_of(options: &[u8]) -> Result<Vec<(String, String)>, Fault> {
         .collect()
 }
 
-/// Parses the `replication` parameter: PostgreSQL accepts any boolean and the word "database" (postmaster.c,
-/// ProcessStartupPacket).
-fn wants_replication(value: &[u8]) -> bool {
-    let value = String::from_utf8_lossy(value).to_ascii_lowercase();
-    let value: Cow<'_, str> = value.into();
-    !matches!(&*value, "" | "false" | "off" | "no" | "0" | "f" | "n")
+/// Parses a boolean as PostgreSQL does (`parse_bool` in utils/adt/bool.c): a word may be cut, as long as it is clear.
+fn boolean(value: &str) -> Option<bool> {
+    let value = value.to_ascii_lowercase();
+    let begins = |word: &str, least: usize| value.len() >= least && word.starts_with(&value);
+    if value == "1" || begins("true", 1) || begins("yes", 1) || begins("on", 2) {
+        return Some(true);
+    }
+    (value == "0" || begins("false", 1) || begins("no", 1) || begins("off", 2)).then_some(false)
 }
 
 #[cfg(test)]
@@ -248,6 +312,50 @@ mod tests {
         );
         assert_eq!(hello.parameters, vec![pair("TimeZone", "UTC")]);
         assert!(hello.negotiation.is_empty());
+    }
+
+    #[test]
+    fn the_value_of_replication_is_read_as_postgresql_reads_it() {
+        let of = |value: &str| {
+            let hello = open(&packet(
+                Version::V3_0,
+                &[("user", "u"), ("replication", value)],
+            ));
+            hello.map(|hello| hello.replication)
+        };
+        for value in ["true", "TRUE", "t", "tru", "yes", "y", "on", "1"] {
+            assert_eq!(of(value), Ok(Replication::Physical), "{value}");
+        }
+        for value in ["false", "F", "no", "n", "off", "of", "0"] {
+            assert_eq!(of(value), Ok(Replication::None), "{value}");
+        }
+        assert_eq!(of("database"), Ok(Replication::Logical));
+        for value in [
+            "",
+            "o",
+            "2",
+            "10",
+            "truer",
+            "Database",
+            "databases",
+            "logical",
+            " true",
+        ] {
+            let fault = of(value).unwrap_err();
+            let text = format!("invalid value for parameter \"replication\": \"{value}\"");
+            assert_eq!((fault.code().as_str(), &*fault.text()), ("22023", &*text));
+        }
+    }
+
+    #[test]
+    fn options_of_a_replication_connection_are_kept_as_they_came() {
+        let of = |replication: &str| {
+            let options = ("options", "-c a=b -x");
+            let all = [("user", "u"), ("replication", replication), options];
+            open(&packet(Version::V3_0, &all)).unwrap().options_text
+        };
+        assert_eq!(of("true").as_deref(), Some("-c a=b -x"));
+        assert_eq!(of("false"), None);
     }
 
     #[test]

@@ -42,7 +42,7 @@ fn show_servers_lists_every_server() {
         "SHOW SERVERS",
         expect![[r#"
             T type:text user:text database:text replication:text state:text addr:text port:int4 local_addr:text local_port:int4 connect_time:text request_time:text wait:int4 wait_us:int4 close_needed:int4 ptr:text link:text remote_pid:int4 tls:text application_name:text prepared_statements:int4 id:int8 worker:int4
-            D | S | alice | shop | none | active | 10.0.0.5 | 5433 | 192.0.2.1 | 40000 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:20 UTC | 0 | 0 | 1 | 0xb | 0xa | 4711 | TLSv1.2/ECDHE-RSA-AES128-GCM-SHA256 |  | 1 | 11 | 0
+            D | S | alice | shop | logical | active | 10.0.0.5 | 5433 | 192.0.2.1 | 40000 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:20 UTC | 0 | 0 | 1 | 0xb | 0xa | 4711 | TLSv1.2/ECDHE-RSA-AES128-GCM-SHA256 |  | 1 | 11 | 0
         "#]],
     );
 }
@@ -333,13 +333,13 @@ fn show_sockets_adds_what_is_held() {
     check_show(
         "SHOW SOCKETS",
         expect![[r#"
-        T type:text user:text database:text replication:text state:text addr:text port:int4 local_addr:text local_port:int4 connect_time:text request_time:text wait:int4 wait_us:int4 close_needed:int4 ptr:text link:text remote_pid:int4 tls:text application_name:text prepared_statements:int4 id:int8 recv_pos:int4 pkt_pos:int4 pkt_remain:int4 send_pos:int4 send_remain:int4 pkt_avail:int4 send_avail:int4 worker:int4
-        D | C | alice | shop | none | cl_active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:19 UTC | 0 | 0 | 0 | 0xa | 0xb | 0 | TLSv1.3/TLS_AES_128_GCM_SHA256 | psql | 2 | 10 | 33 | 0 | 0 | 0 | 66 | 33 | 66 | 1
-        D | C | alice | shop | none | cl_waiting | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 2 | 345 | 0 | 0xc |  | 0 |  | psql | 2 | 12 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 1
-        D | C | admin | pgbouncer | none | cl_active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0xd |  | 0 |  | psql | 2 | 13 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 1
-        D | C | bob | auto | none | cl_active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0x9 |  | 0 |  | psql | 2 | 9 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 1
-        D | S | alice | shop | none | sv_active | 10.0.0.5 | 5433 | 192.0.2.1 | 40000 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:20 UTC | 0 | 0 | 1 | 0xb | 0xa | 4711 | TLSv1.2/ECDHE-RSA-AES128-GCM-SHA256 |  | 1 | 11 | 55 | 0 | 0 | 0 | 44 | 55 | 44 | 0
-    "#]],
+            T type:text user:text database:text replication:text state:text addr:text port:int4 local_addr:text local_port:int4 connect_time:text request_time:text wait:int4 wait_us:int4 close_needed:int4 ptr:text link:text remote_pid:int4 tls:text application_name:text prepared_statements:int4 id:int8 recv_pos:int4 pkt_pos:int4 pkt_remain:int4 send_pos:int4 send_remain:int4 pkt_avail:int4 send_avail:int4 worker:int4
+            D | C | alice | shop | none | cl_active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:19 UTC | 0 | 0 | 0 | 0xa | 0xb | 0 | TLSv1.3/TLS_AES_128_GCM_SHA256 | psql | 2 | 10 | 33 | 0 | 0 | 0 | 66 | 33 | 66 | 1
+            D | C | alice | shop | none | cl_waiting | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 2 | 345 | 0 | 0xc |  | 0 |  | psql | 2 | 12 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 1
+            D | C | admin | pgbouncer | none | cl_active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0xd |  | 0 |  | psql | 2 | 13 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 1
+            D | C | bob | auto | none | cl_active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0x9 |  | 0 |  | psql | 2 | 9 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 1
+            D | S | alice | shop | logical | sv_active | 10.0.0.5 | 5433 | 192.0.2.1 | 40000 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:20 UTC | 0 | 0 | 1 | 0xb | 0xa | 4711 | TLSv1.2/ECDHE-RSA-AES128-GCM-SHA256 |  | 1 | 11 | 55 | 0 | 0 | 0 | 44 | 55 | 44 | 0
+        "#]],
     );
 }
 
@@ -348,11 +348,11 @@ fn show_active_sockets_leaves_out_the_idle() {
     check_show(
         "SHOW ACTIVE_SOCKETS",
         expect![[r#"
-        T type:text user:text database:text replication:text state:text addr:text port:int4 local_addr:text local_port:int4 connect_time:text request_time:text wait:int4 wait_us:int4 close_needed:int4 ptr:text link:text remote_pid:int4 tls:text application_name:text prepared_statements:int4 id:int8 recv_pos:int4 pkt_pos:int4 pkt_remain:int4 send_pos:int4 send_remain:int4 pkt_avail:int4 send_avail:int4 worker:int4
-        D | C | alice | shop | none | cl_active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:19 UTC | 0 | 0 | 0 | 0xa | 0xb | 0 | TLSv1.3/TLS_AES_128_GCM_SHA256 | psql | 2 | 10 | 33 | 0 | 0 | 0 | 66 | 33 | 66 | 1
-        D | C | bob | auto | none | cl_active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0x9 |  | 0 |  | psql | 2 | 9 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 1
-        D | S | alice | shop | none | sv_active | 10.0.0.5 | 5433 | 192.0.2.1 | 40000 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:20 UTC | 0 | 0 | 1 | 0xb | 0xa | 4711 | TLSv1.2/ECDHE-RSA-AES128-GCM-SHA256 |  | 1 | 11 | 55 | 0 | 0 | 0 | 44 | 55 | 44 | 0
-    "#]],
+            T type:text user:text database:text replication:text state:text addr:text port:int4 local_addr:text local_port:int4 connect_time:text request_time:text wait:int4 wait_us:int4 close_needed:int4 ptr:text link:text remote_pid:int4 tls:text application_name:text prepared_statements:int4 id:int8 recv_pos:int4 pkt_pos:int4 pkt_remain:int4 send_pos:int4 send_remain:int4 pkt_avail:int4 send_avail:int4 worker:int4
+            D | C | alice | shop | none | cl_active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:19 UTC | 0 | 0 | 0 | 0xa | 0xb | 0 | TLSv1.3/TLS_AES_128_GCM_SHA256 | psql | 2 | 10 | 33 | 0 | 0 | 0 | 66 | 33 | 66 | 1
+            D | C | bob | auto | none | cl_active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0x9 |  | 0 |  | psql | 2 | 9 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 1
+            D | S | alice | shop | logical | sv_active | 10.0.0.5 | 5433 | 192.0.2.1 | 40000 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:20 UTC | 0 | 0 | 1 | 0xb | 0xa | 4711 | TLSv1.2/ECDHE-RSA-AES128-GCM-SHA256 |  | 1 | 11 | 55 | 0 | 0 | 0 | 44 | 55 | 44 | 0
+        "#]],
     );
 }
 

@@ -70,7 +70,8 @@ impl Tables {
         let primary = routing.and_then(|routing| routing.hosts.primary());
         let client = self.clients.must_get(id);
         let route = client.and_then(|client| client.route.as_ref());
-        route.is_some_and(|route| !route.is_on_replica())
+        let is_walsender = client.is_some_and(|client| client.is_replicating());
+        (is_walsender || route.is_some_and(|route| !route.is_on_replica()))
             && host.zip(primary).is_some_and(|(host, primary)| {
                 host.timeline != 0 && host.timeline < primary.timeline
             })

@@ -33,7 +33,7 @@ impl Client {
 impl<D: Driver> Worker<D> {
     /// Returns the activity of a client that has logged in, and its duration.
     pub(super) fn activity(&self, client: &Client) -> Option<(Activity, Duration)> {
-        if !matches!(client.phase, Phase::Ready | Phase::Welcome) {
+        if !client.phase.has_group() {
             return None;
         }
         let (activity, since) = if let Some(ticket) = client.ticket {
@@ -41,8 +41,13 @@ impl<D: Driver> Worker<D> {
             (Activity::Waiting(reason), ticket.since())
         } else if client.is_throttled() {
             (Activity::Waiting(WaitReason::Rule), client.request_at)
-        } else if matches!(client.phase, Phase::Welcome) {
+        } else if matches!(client.phase, Phase::SeekingWalsender(_) | Phase::Welcome) {
             return None;
+        } else if client.is_replicating() {
+            match client.is_in_request() {
+                true => (Activity::InQuery, client.transaction_at),
+                false => (Activity::Pinned, client.replied_at),
+            }
         } else {
             let rests_since = client.replied_at;
             let server = client.lease.and_then(|id| self.tables.servers.must_get(id));

@@ -1,5 +1,6 @@
 //! Cancel requests on their way, as rows of the console.
 
+use weir_session::hello::Replication;
 use weir_stats::{ClientRow, ClientState, ServerRow, ServerState, Snapshot};
 
 use super::super::tables::Tables;
@@ -34,6 +35,7 @@ impl<D: Driver> Worker<D> {
             id: canceller.id,
             user,
             database,
+            replication: Replication::None.name(),
             state: ServerState::ActiveCancel,
             local: self.driver.local(canceller.key, remote.port),
             remote,

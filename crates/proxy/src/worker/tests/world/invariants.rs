@@ -56,8 +56,15 @@ impl World {
                 }
             }
         }
-        for shards in self.pools() {
-            shards[0].shared().check(&shards).unwrap();
+        let pools = self.pools();
+        for shards in &pools {
+            let shared = shards[0].shared();
+            let annexes = pools.iter().filter(|other| {
+                let other = other[0].shared();
+                other.is_annex() && other.shares_size_with(shared)
+            });
+            let annexed = annexes.flatten().map(|shard| shard.servers()).sum();
+            shared.check_with(shards, annexed).unwrap();
         }
     }
 

@@ -57,6 +57,7 @@ pub(super) fn applicant() -> Box<Applicant> {
         user: part.clone(),
         database: part,
         is_encrypted: false,
+        is_physical: false,
     })
 }
 
@@ -187,9 +188,9 @@ fn refused() -> Vec<Sample> {
             "Pass settings only.",
         ),
         login(
-            Fault::ReplicationUnsupported,
-            "The client asked for a replication connection.",
-            "Connect to PostgreSQL directly.",
+            Fault::ReplicationValue("maybe".to_owned()),
+            "The start-up parameter `replication` has a value that PostgreSQL does not accept.",
+            "Ask for `true`, `database` or `false`.",
         ),
     ]
 }
