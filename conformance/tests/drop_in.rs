@@ -15,3 +15,5 @@ mod pools;
 mod processes;
 #[path = "drop_in/support.rs"]
 mod support;
+#[path = "drop_in/unreachable.rs"]
+mod unreachable;

@@ -64,7 +64,7 @@ impl World {
             ))
             .database(&format!("sized = {primary} dbname=postgres pool_size=auto"))
             .database(&format!("copy = {primary} dbname=postgres"))
-            .database(&format!("gone = host=127.0.0.1 port={closed} dbname=postgres"));
+            .database(&format!("gone = host=127.0.0.1 port={closed} dbname=postgres failover_hold=0"));
         let weir = Weir::start(&config)?;
         let clients = events(&weir, &pki)?;
         Ok(Self {

@@ -130,7 +130,8 @@ fn told_of(first: Option<Vec<u8>>, entry: &str) -> Result<String> {
     let weir = Weir::start(
         &Config::new()
             .database(&entry)
-            .set("server_connect_timeout", "1"),
+            .set("server_connect_timeout", "1")
+            .set("failover_hold", "0"),
     )?;
     Ok(refusal(weir.connect("shop")))
 }
@@ -218,7 +219,9 @@ fn a_server_that_is_down_is_told_at_once_and_comes_back_by_logins_at_once() -> R
         is_up,
         most,
     } = comeback()?;
-    let config = Config::to(server.port()).set("server_login_retry", "1");
+    let config = Config::to(server.port())
+        .set("server_login_retry", "1")
+        .set("failover_hold", "0");
     let mut weir = Weir::start(&config.set("default_pool_size", "6"))?;
     let begun = clock::now();
     for _ in 0..30 {

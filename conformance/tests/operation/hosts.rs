@@ -95,7 +95,8 @@ fn a_unix_socket_of_the_server_is_used() -> Result<()> {
 #[test]
 fn a_server_that_is_not_there_is_told() -> Result<()> {
     let server = Server::new("op_no_host")?;
-    let mut weir = Weir::start(&shop(&server, "127.0.0.2", "").set("server_login_retry", "1"))?;
+    let config = shop(&server, "127.0.0.2", "").set("failover_hold", "0");
+    let mut weir = Weir::start(&config)?;
     let text = refusal(weir.connect("shop"));
     ensure!(
         text.contains("08001 server login has been failing") && text.contains("refused"),

@@ -168,6 +168,8 @@ pub fn upstream(
         ("unix_socket_dir", ""),
         ("pool_mode", "transaction"),
         ("auth_type", "any"),
+        // Who tries Weir out is told at once that nothing listens there.
+        ("failover_hold", "0"),
     ] {
         if let Some(opt) = crate::Scope::Global.find(key) {
             raw.parse_into(&mut global, opt, text, Dialect::Native, &at);

@@ -127,7 +127,7 @@ conformance/tests/operation/lifetimes.rs
 conformance/tests/operation/hosts.rs
     a_host_that_says_nothing_is_passed_over_after_server_connect_timeout: server_connect_timeout
 crates/proxy/src/worker/tests/lifecycle.rs
-    a_refused_connection_is_told_and_tried_again_later: server_login_retry
+    a_refused_connection_is_told_without_a_hold_and_tried_again_later: server_login_retry
 crates/proxy/src/worker/tests/restart.rs
     clients_of_a_host_that_stays_away_are_told_after_failover_hold: failover_hold min_time_between_holds
 crates/proxy/src/worker/tests/digests.rs

@@ -30,16 +30,14 @@ impl<D: Driver> Worker<D> {
                 }
                 refusal(body)
             }
+            // Whatever listens there is no PostgreSQL that works.
             LoginFault::Frame(_)
             | LoginFault::Malformed(_)
             | LoginFault::OutOfPlace(_)
-            | LoginFault::TooManyReported(_) => (
-                LastError {
-                    text: format!("server login failed: {fault}"),
-                    body: None,
-                },
-                FailureKind::Refused,
-            ),
+            | LoginFault::TooManyReported(_) => {
+                let text = format!("server login failed: {fault}");
+                return self.login_unfit(id, LastError { text, body: None });
+            }
             _ => (
                 LastError {
                     text: format!("server login failed: {fault}"),
@@ -115,8 +113,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Does the same for a host that lacks TLS, or has another TLS than is required. Waiting changes nothing about it, but
-    /// the pool's next host may differ.
+    /// Does the same for a host that is not as it has to be: it lacks the TLS that is required, or does not speak the
+    /// protocol. Waiting changes nothing about it, but the pool's next host may differ.
     pub(super) fn login_unfit(&mut self, id: ServerId, error: LastError) {
         self.log_failed_login(id, &error.text);
         self.count_failed_login(id, &error);
