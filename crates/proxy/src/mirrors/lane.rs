@@ -30,6 +30,9 @@ const IDLE: Duration = Duration::from_secs(30);
 /// Longest wait for a part of an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
+/// Longest wait for the end of a login. Clients wait for longer, but nobody waits for a mirror.
+const LOGIN_MAX: Duration = Duration::from_secs(5);
+
 /// Maximum number of statements that a connection keeps prepared.
 const NAMES_MAX: usize = 500;
 
@@ -208,7 +211,7 @@ impl<'m> Runner<'m> {
 
     fn open(&mut self, transaction: &Transaction) -> io::Result<()> {
         let (ours, theirs) = UnixStream::pair()?;
-        ours.set_read_timeout(Some(ANSWER_MAX))?;
+        ours.set_read_timeout(Some(LOGIN_MAX))?;
         ours.set_write_timeout(Some(ANSWER_MAX))?;
         theirs.set_nonblocking(true)?;
         {
@@ -239,7 +242,11 @@ impl<'m> Runner<'m> {
             named: 0,
             body: Vec::new(),
         };
-        let greeting = link.answer()?;
+        let greeting = link.answer().map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => io::Error::other("no server within 5 s"),
+            _ => error,
+        })?;
+        link.stream.get_ref().set_read_timeout(Some(ANSWER_MAX))?;
         if let Some((code, text)) = greeting.error {
             let code = String::from_utf8_lossy(&code).into_owned();
             return Err(io::Error::other(format!("{code}: {text}")));
