@@ -115,7 +115,7 @@ fn outcome(pki: &Pki, mode: &str, reply: Reply) -> Result<(String, String)> {
     let server = Scripted::start(move |conversation| script(conversation, reply, config.as_ref()))?;
     let config = Config::to(server.port())
         .set_all(pki.server_side(mode))
-        .set("server_login_retry", "1");
+        .set("failover_hold", "0");
     let mut weir = Weir::start(&config)?;
     let mut raw = Raw::tcp(weir.port(), Duration::from_secs(10))?;
     let login = raw.login(&[("user", "postgres"), ("database", "postgres")]);
