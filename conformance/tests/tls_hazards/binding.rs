@@ -58,6 +58,7 @@ fn gets_in(mut raw: Raw, scram: &Scram<'_>) -> Result<bool> {
 fn sec_63_headers_that_do_not_fit_the_offer_are_refused() -> Result<()> {
     let pki = Pki::new()?;
     let config = Config::to(1)
+        .set("failover_hold", "0")
         .set("auth_type", "scram-sha-256")
         .set("admin_users", "bound")
         .set("auth_failure_delay", "0")
@@ -165,6 +166,7 @@ fn interviewed(
     let ca = pki.directory().join("other.crt");
     std::fs::write(&ca, authority.pem())?;
     let config = Config::to(server.port())
+        .set("failover_hold", "0")
         .userlist("\"postgres\" \"secret\"\n")
         .set("server_tls_sslmode", mode.unwrap_or("prefer"))
         .set("server_tls_ca_file", &ca.to_string_lossy())
@@ -264,6 +266,7 @@ fn sec_62_a_listener_offers_only_what_it_can_keep() -> Result<()> {
     let identity = authority.issue(&Spec::server())?;
     let files = pki.write("ed", &identity, weir_conformance::child::Runner::Ourselves)?;
     let config = Config::to(1)
+        .set("failover_hold", "0")
         .set("auth_type", "scram-sha-256")
         .set("admin_users", "bound")
         .userlist(&format!("\"bound\" \"{PASSWORD}\"\n"))
@@ -328,6 +331,7 @@ fn sec_22_a_hostile_servers_scram_in_tls_harms_nothing() -> Result<()> {
             bail!("proof {}", proof.body.escape_ascii())
         })?;
         let config = Config::to(server.port())
+            .set("failover_hold", "0")
             .userlist("\"postgres\" \"secret\"\n")
             .set_all(pki.server_side("verify-full"));
         let mut weir = Weir::start(&config)?;

@@ -126,6 +126,7 @@ fn sec_10_a_listener_believes_exactly_one_kind_of_client_certificate() -> Result
     let crl = pki.directory().join("clients.crl");
     std::fs::write(&crl, pki.authority.revoke(&[&revoked])?)?;
     let config = Config::to(1)
+        .set("failover_hold", "0")
         .set_all(pki.client_side("verify-full")?)
         .set("auth_type", "cert")
         .set("auth_failure_delay", "0")

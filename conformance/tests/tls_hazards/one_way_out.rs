@@ -74,6 +74,7 @@ fn sec_04_every_connection_to_a_server_is_inside_verified_tls() -> Result<()> {
     })?;
     let port = server.port();
     let config = Config::to(port)
+        .set("failover_hold", "0")
         .database(&format!("hosts = host=127.0.0.1,localhost port={port}"))
         .database(&format!(
             "busy = host=127.0.0.1 port={port} min_pool_size=2 user=postgres"
@@ -159,6 +160,7 @@ fn sec_04_a_server_that_cannot_be_verified_is_told_nothing() -> Result<()> {
     )?;
     let server = Scripted::honest_tls(tls)?;
     let config = Config::to(server.port())
+        .set("failover_hold", "0")
         .database(&format!(
             "busy = host=127.0.0.1 port={} min_pool_size=2 user=postgres",
             server.port()
@@ -193,6 +195,7 @@ fn sec_04_a_reload_leaves_no_question_in_clear() -> Result<()> {
         serve(conversation)
     })?;
     let config = Config::to(server.port())
+        .set("failover_hold", "0")
         .set_all(pki.server_side("verify-full"))
         .set("auth_type", "plain")
         .set("auth_user", "postgres")

@@ -118,6 +118,7 @@ fn config(postgres: &Postgres, strict: &Postgres, pki: &Pki) -> Result<Config> {
     );
     let to = |port: u16| format!("host=127.0.0.1 port={port} dbname=postgres");
     Ok(Config::new()
+        .set("failover_hold", "0")
         .database(&format!("open = {} user=postgres", to(postgres.port())))
         .database(&format!(
             "forced = {} user=postgres password={FORCED}",

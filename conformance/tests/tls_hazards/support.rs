@@ -114,6 +114,7 @@ pub(crate) fn server_tls(pki: &Pki) -> Result<Arc<ServerConfig>> {
 /// Weir in front of a fake server, with this mode for the server side.
 pub(crate) fn weir_before(pki: &Pki, port: u16, mode: &str) -> Result<Weir> {
     let config = Config::to(port)
+        .set("failover_hold", "0")
         .set_all(pki.server_side(mode))
         .set("server_login_retry", "1");
     Weir::start(&config)

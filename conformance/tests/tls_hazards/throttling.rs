@@ -222,6 +222,7 @@ const QUICK: Duration = Duration::from_secs(3);
 fn sec_67_failed_logins_are_delayed_for_their_source_only() -> Result<()> {
     // No key derivation: thirty of them on the client side would delay all logins.
     let config = Config::to(1)
+        .set("failover_hold", "0")
         .set("auth_type", "plain")
         .set("admin_users", "victim")
         .set("auth_failure_delay", "4")

@@ -5,6 +5,7 @@ use std::time::Duration;
 use weir_testkit::backend::Database;
 use weir_testkit::say::say;
 
+use super::postgres::Postgres;
 use super::world::{Host, TwoHosts, World};
 use crate::driver::memory::End;
 
@@ -26,8 +27,8 @@ fn read() -> Vec<u8> {
     say().query("SELECT 'y'").into_bytes()
 }
 
-/// Lets a client send these bytes, and its server do their work and end before any answer. Returns what the client got.
-fn lost(world: &mut World, client: usize, said: &[u8], (last_word, how): (bool, End)) -> String {
+/// Lets a client send these bytes, and the newest server do their work. Its answer is not sent.
+fn at_work<'w>(world: &'w mut World, client: usize, said: &[u8]) -> &'w mut Postgres {
     world.callers[client].say(said);
     world.callers[client].serve();
     world.turn(0);
@@ -35,6 +36,12 @@ fn lost(world: &mut World, client: usize, said: &[u8], (last_word, how): (bool, 
     let server = &mut world.servers[alive.expect("a server")];
     server.hear();
     while server.work() {}
+    server
+}
+
+/// Lets a client send these bytes, and its server do their work and end before any answer. Returns what the client got.
+fn lost(world: &mut World, client: usize, said: &[u8], (last_word, how): (bool, End)) -> String {
+    let server = at_work(world, client, said);
     server.discard_unsent();
     server.die(last_word, how);
     world.settle();
@@ -117,12 +124,7 @@ fn what_may_have_done_something_is_lost_with_its_server() {
 /// Has all servers crash when the first one has answered this request but for ReadyForQuery. Returns what the client heard.
 fn crashes_behind_the_reply(text: &str) -> (String, bool) {
     let (mut world, client) = begun("");
-    world.callers[client].say(&say().query(text));
-    world.callers[client].serve();
-    world.turn(0);
-    let server = &mut world.servers[0];
-    server.hear();
-    while server.work() {}
+    let server = at_work(&mut world, client, &say().query(text));
     server.crash_behind(server.unsent() - 6);
     world.settle();
     let heard = world.callers[client].heard();
@@ -138,12 +140,7 @@ fn a_read_runs_again_whose_reply_a_crash_has_broken_off() {
 #[test]
 fn a_reply_that_a_crash_follows_in_the_same_packet_is_told() {
     let (mut world, client) = begun("");
-    world.callers[client].say(&read());
-    world.callers[client].serve();
-    world.turn(0);
-    let server = &mut world.servers[0];
-    server.hear();
-    while server.work() {}
+    let server = at_work(&mut world, client, &read());
     server.crash_behind(server.unsent());
     world.settle();
     let heard = world.callers[client].heard();
@@ -166,12 +163,7 @@ fn what_a_server_has_said_before_its_last_word_is_told_if_nothing_runs_again() {
     // Both come in one packet. The first statement is committed.
     let text = "BEGIN; SELECT nextval('public.seq_1'); COMMIT; SELECT 'y'";
     let (mut world, client) = begun("");
-    world.callers[client].say(&say().query(text));
-    world.callers[client].serve();
-    world.turn(0);
-    let server = &mut world.servers[0];
-    server.hear();
-    while server.work() {}
+    let server = at_work(&mut world, client, &say().query(text));
     // All but ReadyForQuery.
     let len = server.unsent() - 6;
     server.speak(len);
