@@ -1,9 +1,10 @@
 //! Writer of log lines: standard error and optionally a file and syslog.
 //!
-//! Who logs a line writes it, so that it is in the file before whatever comes after the event: a closed connection, the end
-//! of a console command. A worker must not wait for a slow disk or a full pipe. If an output takes no line at once, or was
-//! slow with the last one, lines go into a bounded queue, which a thread of its own writes until it is empty. When the queue
-//! is full, lines are dropped and counted, and the count is logged once there is room.
+//! A line is written by the thread that logs it, so that it is in the file before whatever comes after the event: a closed
+//! connection, the end of a console command. A worker must not wait again and again for a slow disk, and never for a full
+//! pipe. If an output takes no line at once, or was slow with the last one, lines go into a bounded queue, which a thread of
+//! its own writes until it is empty. When the queue is full, lines are dropped and counted, and the count is logged once
+//! there is room. The first slow write to a file is waited for, by all who log meanwhile.
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -100,14 +100,16 @@ impl Shared {
     pub(crate) fn end_hold(&self, now: Moment) -> Option<Moment> {
         let Holding {
             until,
+            gave_up,
             since,
             ended,
-            ..
         } = &self.holding;
         if until.load(SeqCst) == 0 || until.swap(0, SeqCst) == 0 {
             return None;
         }
         ended.store(now.0, SeqCst);
+        // A lane that has not failed its waiters yet serves them.
+        gave_up.store(0, SeqCst);
         match since.swap(0, SeqCst) {
             0 => None,
             since => Some(Moment(since)),
@@ -117,6 +119,7 @@ impl Shared {
     /// Forgets the outage: the pool has other hosts now, or the administrator knows that they are back.
     pub(super) fn forget_hold(&self) {
         self.holding.until.store(0, SeqCst);
+        self.holding.gave_up.store(0, SeqCst);
         self.holding.ended.store(0, SeqCst);
     }
 

@@ -180,3 +180,26 @@ fn a_change_of_the_administrator_ends_the_pause_after_a_rejected_login() {
         Checkin::Assigned(ClientId(4))
     );
 }
+
+#[test]
+fn a_lane_that_looks_after_the_host_is_back_fails_nobody() {
+    let policy = Policy {
+        hold: Duration::from_secs(60),
+        ..of_size(2)
+    };
+    let mut pool = pool(2, policy);
+    pool.host.trust();
+    let (first, second) = pool.shards.split_at_mut(1);
+    let (shard, other) = (&mut first[0], &mut second[0]);
+    assert!(!fail(shard, Moment(10), 1, FailureKind::Refused).1);
+    let _ = ticket(other.checkout(Moment(11), ClientId(2), Want::Any));
+    let over = Moment(10).plus(Duration::from_secs(60));
+    assert!(fail(shard, over, 3, FailureKind::Refused).1);
+    let back = over.plus(Duration::from_secs(20));
+    // A login has succeeded.
+    assert!(shard.shared().end_hold(back).is_some());
+    other.retry(back);
+    while let Some(action) = other.poll(back) {
+        assert!(!matches!(action, Action::Fail { .. }), "{action:?}");
+    }
+}
