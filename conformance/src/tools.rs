@@ -2,14 +2,11 @@
 
 use std::env;
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 use std::process::Output;
-use std::sync::atomic::AtomicU16;
-use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use anyhow::Result;
@@ -19,12 +16,6 @@ use rustix::process::Resource;
 use rustix::process::Rlimit;
 use rustix::process::getrlimit;
 use rustix::process::setrlimit;
-
-/// Number of ports for servers of the suites, from [`PORT_MIN`] on.
-const PORTS: u16 = 20_000;
-const PORT_MIN: u16 = 10_000;
-/// Distance between the first ports of two test programs.
-const PORTS_OF_A_PROCESS: u16 = 13;
 
 /// Root of the workspace.
 #[must_use]
@@ -88,28 +79,12 @@ pub fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0)
 }
 
-/// Unused port on loopback, different at each call in this process.
-///
-/// Ports are below the range that the kernel assigns to outgoing connections (`ip_local_port_range` begins at
-/// 32768). Otherwise a client might take the port before the server that is to listen on it has started.
+/// Unused port on loopback, as [`weir_lab::ports::free_port`] says.
 ///
 /// # Errors
 /// When none is free.
 pub fn free_port() -> Result<u16> {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Test programs that run at the same time begin at different ports.
-    let start = u16::try_from(std::process::id() % 1_500).unwrap_or_default() * PORTS_OF_A_PROCESS;
-    for _ in 0..PORTS {
-        let offset = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % PORTS;
-        let port = PORT_MIN + offset;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return Ok(port);
-        }
-    }
-    bail!(
-        "no free port on loopback between {PORT_MIN} and {}",
-        PORT_MIN + PORTS
-    )
+    Ok(weir_lab::ports::free_port()?)
 }
 
 /// Runs a command to its end; fails with all output unless the exit code is zero.

@@ -17,6 +17,7 @@ pub mod load_process;
 pub mod meter;
 pub mod null;
 pub mod pgbench;
+pub mod ports;
 pub mod postgres;
 pub mod process;
 pub mod record;

@@ -4,7 +4,7 @@
 mod programs;
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,6 +18,7 @@ use crate::access::PASSWORD;
 use crate::certificates::Certificates;
 use crate::clock;
 use crate::error::{Error, Result};
+use crate::ports::free_port;
 use crate::process::{Account, Process, run_to_end};
 use crate::scram;
 
@@ -433,18 +434,6 @@ pub fn private_directory(account: Account) -> Result<TempDir> {
         .map_err(Error::system("create a directory"))?;
     account.own(directory.path())?;
     Ok(directory)
-}
-
-/// Returns a port that was free a moment ago. It lies below those that the kernel gives to outgoing connections
-/// (from 32768 on), so that no client takes it before the server listens.
-///
-/// # Errors
-/// No port was free in a thousand tries.
-pub fn free_port() -> Result<u16> {
-    (0..1000)
-        .map(|_| fastrand::u16(10_000..32_000))
-        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
-        .ok_or(Error::NoPort)
 }
 
 /// True if `address` accepts connections.

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use weir_lab::clock;
 use weir_lab::interrupt::Interrupt;
 use weir_lab::pgbench::log::{self, Transaction, as_f64, tally};
-use weir_lab::postgres::{Cluster, DATABASE, USER, free_port};
+use weir_lab::ports::free_port;
+use weir_lab::postgres::{Cluster, DATABASE, USER};
 use weir_lab::process::{Process, run_to_end};
 use weir_lab::weir::{Pool, Weir, decisions};
 

@@ -14,7 +14,8 @@ use super::{Found, Instance, Process as Description, Signal, Site};
 use crate::access::Access;
 use crate::clock;
 use crate::error::Error;
-use crate::postgres::{Programs, answers, free_port, private_directory};
+use crate::ports::free_port;
+use crate::postgres::{Programs, answers, private_directory};
 use crate::process::{Account, Process, last_lines, run_to_end};
 use crate::template;
 

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::collector::psql::{Address, Psql};
 use crate::error::{Error, Result};
-use crate::postgres::free_port;
+use crate::ports::free_port;
 use crate::process::Process;
 
 const START_LIMIT: Duration = Duration::from_secs(20);
