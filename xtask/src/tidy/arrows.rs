@@ -13,7 +13,8 @@ use crate::workspace::cargo;
 /// Each crate, with the crates of this workspace that it may use. A new crate gets its row with its first
 /// commit.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("weir-wire", &[]),
+    ("weir-needs", &[]),
+    ("weir-wire", &["weir-needs"]),
     ("weir-auth", &["weir-wire"]),
     (
         "weir-session",
@@ -25,7 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "weir-stats",
         ],
     ),
-    ("weir-sql", &[]),
+    ("weir-sql", &["weir-needs"]),
     ("weir-pool", &[]),
     ("weir-ring", &[]),
     ("weir-access", &["weir-wire"]),

@@ -1,6 +1,5 @@
-//! Fails the build with the name of the package if libclang is missing. The build script of pg_query needs it
-//! and names no package. Cargo decides which of the two runs first. This one must never change what is
-//! compiled.
+//! Fails the build with the name of the package if libclang is missing. The build script of pg_query needs it, names no
+//! package, and compiles C for minutes before it looks. This one must never change what is compiled.
 
 #[path = "build/libclang.rs"]
 mod libclang;
