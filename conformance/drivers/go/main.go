@@ -40,6 +40,8 @@ func main() {
 		runSslmodes(os.Args[2:])
 	} else if len(os.Args) > 1 && os.Args[1] == "targets" {
 		runTargets(os.Args[2:])
+	} else if len(os.Args) > 2 && os.Args[1] == "errors" {
+		runErrors(os.Args[2], os.Args[3:])
 	} else if len(os.Args) > 1 && os.Args[1] == "reads" {
 		runReads()
 	} else if len(os.Args) > 1 && os.Args[1] == "tx-pgx" {

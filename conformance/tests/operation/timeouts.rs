@@ -166,7 +166,7 @@ fn client_login_timeout_ends_who_does_not_finish() -> Result<()> {
     let asked = logins.last_mut().context("three")?.read_message()?;
     ensure!(asked.tag == b'R', "{asked:?}");
     for raw in &mut logins {
-        ended(raw, "28000 client_login_timeout")?;
+        ended(raw, "57014 client_login_timeout")?;
         took(begun, SECOND)?;
     }
     weir.check_healthy()
@@ -190,7 +190,7 @@ fn the_time_of_a_login_includes_the_wait_for_a_server() -> Result<()> {
             ("TimeZone", "Asia/Tokyo"),
         ],
     ))?;
-    ended(&mut raw, "28000 client_login_timeout (server down)")?;
+    ended(&mut raw, "57P03 client_login_timeout (server down)")?;
     took(begun, SECOND)?;
     holder.query("commit").map(drop)
 }

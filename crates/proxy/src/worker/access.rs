@@ -554,7 +554,7 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(super) fn fail_inquiry(&mut self, id: ClientId) {
-        self.fail_client(id, &Fault::Misconfigured("auth_query failed".to_owned()));
+        self.fail_client(id, &Fault::LookupFailed);
     }
 
     /// Asks a directory about the password that a client has sent.

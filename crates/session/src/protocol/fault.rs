@@ -137,6 +137,8 @@ pub enum Fault {
     IdleTransactionTimeout,
     /// Too many notifications wait for the client, which would miss one; name of the limit.
     ListenQueueFull(&'static str),
+    /// `auth_query` could not be run, or did not answer with one row of name and secret.
+    LookupFailed,
     /// A line of the HBA file refuses this client.
     LoginRejected(Box<Applicant>),
     /// No line of the HBA file is for this client.
@@ -233,15 +235,13 @@ impl Fault {
             | Self::SuspendTimeout => SqlState::ADMIN_SHUTDOWN,
             Self::AuthenticationFailed(credential, _) => credential.code(),
             Self::Cancelled
+            | Self::LoginTimeout
             | Self::QueryTimeout
             | Self::QueryTimeoutWaiting
             | Self::RuleTimeout(_) => SqlState::QUERY_CANCELED,
             Self::ClientIdleTimeout => SqlState::IDLE_SESSION_TIMEOUT,
             Self::IdleTransactionTimeout => SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
             Self::LoginRejected(_)
-            | Self::LoginTimeout
-            | Self::LoginTimeoutServerDown
-            | Self::Misconfigured(_)
             | Self::NoAuthenticationMethod(_)
             | Self::NoUser
             | Self::TlsRequired
@@ -260,7 +260,10 @@ impl Fault {
                 SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE
             }
             Self::NoDatabase(_) => SqlState::INVALID_CATALOG_NAME,
-            Self::NoHost(_) => SqlState::CANNOT_CONNECT_NOW,
+            Self::LoginTimeoutServerDown | Self::LookupFailed | Self::NoHost(_) => {
+                SqlState::CANNOT_CONNECT_NOW
+            }
+            Self::Misconfigured(_) => SqlState::CONFIG_FILE_ERROR,
             Self::NoRandom => SqlState::SYSTEM_ERROR,
             Self::NotAllowed => SqlState::INSUFFICIENT_PRIVILEGE,
             Self::Options(_) => SqlState::SYNTAX_ERROR,
@@ -317,6 +320,7 @@ impl Fault {
             }
             Self::LoginTimeout => "client_login_timeout".into(),
             Self::LoginTimeoutServerDown => "client_login_timeout (server down)".into(),
+            Self::LookupFailed => "auth_query failed".into(),
             Self::Misconfigured(text) => text.clone().into(),
             Self::NoAuthenticationMethod(applicant) if applicant.is_physical => {
                 format!("no pg_hba.conf entry for replication connection from {applicant}").into()

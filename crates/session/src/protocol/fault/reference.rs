@@ -1,11 +1,15 @@
 //! Generator of the reference page `docs/reference/errors.md`: one line per error of Weir, and what became of each of
 //! PgBouncer's texts.
 
+mod beside;
 mod pgbouncer;
 mod samples;
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::mem::discriminant;
 
+use self::beside::{Beside, Reaction, beside, reactions};
 use self::pgbouncer::{Instead, texts};
 use self::samples::samples;
 use super::Fault;
@@ -54,6 +58,28 @@ Weir sends on the same occasion. *same* means the identical text; `…` stands f
 
 | PgBouncer | Weir |
 |---|---|
+";
+
+const BESIDE: &str = "
+## Codes beside PgBouncer's and PostgreSQL's
+
+Drivers sort errors by their code. PgBouncer has 08P01 for each of its own errors, which tells nothing apart; its column
+shows which events it knows. Where PostgreSQL knows the same event, Weir has PostgreSQL's code, unless a reason is given.
+
+| text | Weir | PgBouncer | PostgreSQL, same event | why |
+|---|---|---|---|---|
+";
+
+const REACTIONS: &str = "
+## What drivers make of a code
+
+psycopg raises the exception of the code's class; SQLAlchemy and Django keep its name. pgx returns a `*pgconn.ConnectError` for
+every login that fails, and goes to the next host of its list after some of them. pgjdbc has one exception for all,
+`PSQLException`. HikariCP wraps every failed login in `SQLTransientConnectionException`, once its `connectionTimeout` is over, and closes
+a connection after some errors. The suite `error_classes` reads this table and asks the drivers.
+
+| code | psycopg | pgx: next host | HikariCP: closes |
+|---|---|---|---|
 ";
 
 /// Section of the page to which an error belongs. The sections are in the order of the page.
@@ -115,6 +141,7 @@ fn reference_markdown() -> String {
         }
     }
     out.push_str(UNCHANGED);
+    codes(&mut out, &all);
     out.push_str(PGBOUNCER);
     for (text, instead) in texts() {
         let instead = match instead {
@@ -127,6 +154,46 @@ fn reference_markdown() -> String {
         let _ = writeln!(out, "| `{}` | {instead} |", text.replace('|', "\\|"));
     }
     out
+}
+
+/// Appends the tables of codes.
+fn codes(out: &mut String, all: &[(Fault, Guide)]) {
+    out.push_str(BESIDE);
+    let known: Vec<Fault> = texts()
+        .into_iter()
+        .filter_map(|(_, instead)| match instead {
+            Instead::PostgreSql(fault) | Instead::Same(fault) => Some(fault),
+            Instead::Argued(_) => None,
+        })
+        .collect();
+    let mut rows = BTreeSet::new();
+    for (fault, _) in all {
+        let (code, text) = (fault.code(), fault.text());
+        if !rows.insert((code.to_string(), text.to_string())) {
+            continue;
+        }
+        let is_known = known.iter().any(|known| is_alike(known, fault));
+        let pgbouncer = if is_known { "08P01" } else { "" };
+        let Beside { postgresql, why } = beside(fault);
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            out,
+            "| `{text}` | {code} | {pgbouncer} | {postgresql} | {why} |"
+        );
+    }
+    out.push_str(REACTIONS);
+    for reaction in reactions() {
+        let Reaction { code, psycopg, .. } = reaction;
+        let (next, evicts) = (reaction.next_host, if reaction.evicts { "yes" } else { "" });
+        let _ = writeln!(out, "| {code} | {psycopg} | {next} | {evicts} |");
+    }
+}
+
+/// True if PgBouncer knows the event of `fault`, because it knows that of `known`.
+fn is_alike(known: &Fault, fault: &Fault) -> bool {
+    let is_kind = discriminant(known) == discriminant(fault) && known.code() == fault.code();
+    // PgBouncer has some of these limits only.
+    known == fault || is_kind && !matches!(fault, Fault::TooManyClients(_))
 }
 
 fn row(out: &mut String, fault: &Fault, guide: &Guide) {
@@ -143,8 +210,6 @@ fn row(out: &mut String, fault: &Fault, guide: &Guide) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use expect_test::expect_file;
 
     use super::*;
@@ -174,6 +239,28 @@ mod tests {
         let shown: BTreeSet<String> = samples().iter().map(|(fault, _)| name(fault)).collect();
         assert!(variants.len() > 30, "{variants:?}");
         assert_eq!(variants, shown);
+    }
+
+    #[test]
+    fn every_code_is_postgresqls_or_has_a_reason() {
+        for (fault, _) in samples() {
+            let (code, Beside { postgresql, why }) = (fault.code(), beside(&fault));
+            let is_same = postgresql.starts_with(&code.to_string());
+            assert!(
+                is_same == why.is_empty(),
+                "{fault:?}: {code}, {postgresql}, {why}"
+            );
+        }
+    }
+
+    #[test]
+    fn effects_are_told_for_the_codes_that_exist() {
+        let told: Vec<&str> = reactions().iter().map(|reaction| reaction.code).collect();
+        let used: BTreeSet<String> = samples()
+            .iter()
+            .map(|(fault, _)| fault.code().to_string())
+            .collect();
+        assert_eq!(told, used.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
     #[test]

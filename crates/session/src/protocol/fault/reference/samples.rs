@@ -163,7 +163,7 @@ fn refused() -> Vec<Sample> {
             BROKEN,
         ),
         login(
-            misconfigured("auth_query failed"),
+            Fault::LookupFailed,
             "No server could run `auth_query`, or its result was not one row of name and secret.",
             "Read the log line before this error: it has the reason.",
         ),
