@@ -10,6 +10,8 @@ use crate::controller::Goal;
 /// Elasticity at the last step above which the knee is not in sight: growth of throughput in per cent per per cent of
 /// connections.
 const STILL_RISING: f64 = 0.5;
+/// Share of the highest throughput below which the goal `balanced` never goes.
+const BALANCED_MIN: f64 = 0.9;
 /// Elasticity above which the curve is not yet flat.
 const NOT_FLAT: f64 = 0.15;
 const POINTS_MIN: usize = 3;
@@ -53,8 +55,8 @@ impl fmt::Display for Refusal {
                 elasticity,
             } => write!(
                 formatter,
-                "throughput still rose by {elasticity:.2} % per cent of connections from {from} to {to}: \
-                 measure up to {} and ask again",
+                "throughput still rose from {from} to {to} connections, by {elasticity:.2} % for each per cent more of them: \
+                 measure {} connections as well",
                 to.saturating_mul(2)
             ),
             Self::TooFew(points) => write!(
@@ -174,7 +176,18 @@ fn choose<'a>(sweep: &'a Sweep, criteria: &[Criterion], goal: Goal) -> Option<(&
                 let reason = "the fewest connections with 95 % of the highest throughput and a 99th percentile within 10 % of the best";
                 return Some((point, reason.to_owned()));
             }
-            middle(sweep, &figures)
+            let (point, reason) = middle(sweep, &figures)?;
+            if point.tps >= BALANCED_MIN * sweep.tps_max() {
+                return Some((point, reason));
+            }
+            let enough = fewest(sweep, BALANCED_MIN, f64::INFINITY)?;
+            let reason = format!(
+                "the fewest connections with {:.0} % of the highest throughput; the middle of the criteria, {}, has {:.0} %",
+                100.0 * BALANCED_MIN,
+                point.connections,
+                100.0 * point.tps / sweep.tps_max()
+            );
+            Some((enough, reason))
         }
     }
 }

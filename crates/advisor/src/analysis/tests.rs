@@ -189,7 +189,7 @@ fn nothing_is_said_beyond_what_was_measured() {
     };
     assert_eq!(
         refusal.to_string(),
-        "throughput still rose by 0.99 % per cent of connections from 4 to 8: measure up to 16 and ask again"
+        "throughput still rose from 4 to 8 connections, by 0.99 % for each per cent more of them: measure 16 connections as well"
     );
     let analysis = Analysis::of(&sweep(&rows[..2]), MACHINE, Goal::Balanced, 1);
     assert_eq!(analysis.answer, Answer::Refused(Refusal::TooFew(2)));
@@ -239,6 +239,28 @@ fn no_middle_of_criteria_leaves_what_more_connections_still_bring() {
     );
     let doubt = "it is the most that was measured, and throughput was not yet flat";
     assert!(recommendation.doubts.iter().any(|found| found == doubt));
+}
+
+#[test]
+fn balanced_leaves_a_tenth_of_the_throughput_at_most() {
+    // The rules look at latency, which grows from 8 connections on almost as fast as the number of connections.
+    let rows = [
+        (2, 4020.0, 0.50),
+        (4, 7000.0, 0.57),
+        (8, 7600.0, 1.05),
+        (16, 8300.0, 1.93),
+        (32, 9100.0, 3.52),
+        (64, 10000.0, 6.40),
+    ];
+    let sweep = sweep(&rows);
+    let of = |goal| recommended(&Analysis::of(&sweep, MACHINE, goal, 1)).clone();
+    let balanced = of(Goal::Balanced);
+    assert_eq!(balanced.connections, 32);
+    assert_eq!(
+        balanced.reason,
+        "the fewest connections with 90 % of the highest throughput; the middle of the criteria, 8, has 76 %"
+    );
+    assert!(of(Goal::Latency).connections < 8);
 }
 
 #[test]

@@ -252,6 +252,6 @@ fn a_curve_that_still_rises_is_not_extrapolated() {
     let Verdict::Refused { reason } = &finding.series[0].judgement.verdict else {
         panic!("{finding:?}");
     };
-    assert!(reason.contains("measure up to 16"), "{reason}");
+    assert!(reason.contains("measure 16 connections"), "{reason}");
     assert_eq!((finding.measured, finding.failed.len()), (12, 8));
 }
