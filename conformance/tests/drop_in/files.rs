@@ -9,6 +9,7 @@ use anyhow::ensure;
 use rustls::pki_types::CertificateDer;
 use weir_conformance::Config;
 use weir_conformance::Raw;
+use weir_conformance::TempDir;
 use weir_conformance::Weir;
 use weir_conformance::tls::Dial;
 use weir_conformance::tls::Pki;
@@ -62,6 +63,37 @@ fn key_and_certificate_are_set_one_after_the_other() -> Result<()> {
         weir.check_healthy()?;
     }
     Ok(())
+}
+
+#[test]
+fn set_reads_no_file_that_the_option_does_not_name() -> Result<()> {
+    let postgres = database("drop_set")?;
+    let files = TempDir::new()?;
+    let (users, rules) = (files.path().join("users"), files.path().join("hba"));
+    fs::write(&users, "\"postgres\" \"\"\n")?;
+    fs::write(&rules, "host all all 127.0.0.1/32 trust\n")?;
+    let config = Config::to(postgres.port())
+        .set("auth_type", "hba")
+        .set("auth_hba_file", &rules.to_string_lossy())
+        .auth_file(&users.to_string_lossy());
+    let mut weir = Weir::start(&config)?;
+    let mut console = weir.connect("pgbouncer")?;
+    // Whatever stands in the files since, the order is about something else.
+    fs::write(&rules, "host all all 127.0.0.1/32 reject\n")?;
+    fs::write(&users, "no user list")?;
+    console.query("SET max_client_conn = 300")?;
+    weir.connect("drop_set")?.query("select 1")?;
+    fs::remove_file(&rules)?;
+    console.query("SET max_client_conn = 301")?;
+    let missing = console.query(&format!("SET auth_hba_file = '{}'", rules.display()));
+    ensure!(refusal(missing).contains("hba"));
+    let wrong = console.query(&format!("SET auth_file = '{}'", users.display()));
+    ensure!(refusal(wrong).contains("users:1"));
+    // Named by the option, a file is read again, and another one is not.
+    fs::write(&users, "\"postgres\" \"\"\n\"second\" \"\"\n")?;
+    console.query(&format!("SET auth_file = '{}'", users.display()))?;
+    weir.connect("drop_set")?.query("select 1")?;
+    weir.check_healthy()
 }
 
 #[test]

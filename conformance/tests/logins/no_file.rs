@@ -7,8 +7,15 @@ use anyhow::ensure;
 use weir_conformance::Postgres;
 use weir_conformance::Raw;
 use weir_conformance::Weir;
+use weir_conformance::login;
+use weir_conformance::login::Binding;
+use weir_conformance::postgres;
+use weir_conformance::postgres::Login;
 
+use crate::support::PATIENCE;
 use crate::support::attempt;
+use crate::support::inside;
+use crate::support::outside;
 
 /// Local addresses at which a TCP port is open, in the kernel's format.
 fn listening(port: u16) -> Result<Vec<String>> {
@@ -63,6 +70,42 @@ fn an_upstream_is_all_it_needs() -> Result<()> {
         unknown.contains("role \"stranger\" does not exist"),
         "{unknown}"
     );
+    weir.check_healthy()
+}
+
+#[test]
+fn a_user_of_the_url_logs_in_with_the_password_that_postgresql_has() -> Result<()> {
+    let postgres = Postgres::start(&postgres::Options {
+        login: Login::ScramSha256,
+        ..postgres::Options::default()
+    })?;
+    let password = Postgres::PASSWORD;
+    let in_url = password.replace(' ', "%20");
+    let url = format!(
+        "postgresql://postgres:{in_url}@127.0.0.1:{}",
+        postgres.port()
+    );
+    let mut weir = Weir::start_without_file(&["run", "--upstream", &url])?;
+    for database in ["postgres", "pgbouncer"] {
+        let refused = attempt(weir.port(), "postgres", Some("wrong"), database)?;
+        outside(database, &refused, "password authentication failed")?;
+        let refused = attempt(weir.port(), "nobody", Some(password), database)?;
+        outside(database, &refused, "password authentication failed")?;
+    }
+    inside(
+        "the user",
+        &attempt(weir.port(), "postgres", Some(password), "postgres")?,
+    )?;
+    // The console's administrator.
+    let mut console = Raw::tcp(weir.port(), PATIENCE)?;
+    login::login(&mut console, "postgres", "pgbouncer", password, Binding::No)?;
+    console.query("SET default_pool_size = 5")?;
+    console.query("RELOAD")?;
+    inside(
+        "after a reload",
+        &attempt(weir.port(), "postgres", Some(password), "postgres")?,
+    )?;
+    ensure!(!weir.log().contains(password), "the log has the password");
     weir.check_healthy()
 }
 

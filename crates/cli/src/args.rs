@@ -21,7 +21,8 @@ pub(crate) use self::top::Top;
 
 const EXAMPLES: &str = "\
 Examples:
-  weir run --upstream db.example:5432     pool one server, no file at all
+  weir run --upstream postgresql://app@db.example
+                                          pool one server, no file at all
   weir run /etc/pgbouncer/pgbouncer.ini   PgBouncer's own file, unchanged
   weir run weir.toml                      the native format
   weir run conf.d/                        every *.toml in a directory, as one configuration
@@ -79,8 +80,10 @@ pub(crate) enum Command {
     /// Run the pooler in the foreground
     #[command(
         after_help = "With --upstream Weir listens on port 6432 of the loopback addresses and pools by \
-        transaction. Whoever reaches these addresses is let in without a password of Weir's own; \
-        WEIR_AUTH_TYPE and WEIR_AUTH_FILE change that."
+        transaction. With a user in the URL, clients log in as this user by SCRAM with the password that PostgreSQL has. It \
+        comes from the URL, the environment variable PGPASSWORD, or libpq's password file ~/.pgpass. Without a user, \
+        whoever reaches these addresses is let in without a password, to the console too; WEIR_AUTH_TYPE and \
+        WEIR_AUTH_FILE change that."
     )]
     Run(Run),
     /// Check a configuration and print what would be in force
@@ -321,7 +324,7 @@ pub(crate) struct Run {
     #[arg(conflicts_with = "upstream")]
     pub(crate) file: Option<PathBuf>,
     /// Pool this server, without a configuration file
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT|URL")]
     pub(crate) upstream: Option<String>,
     /// Take the place of the process at the other end of the standard input (used by an upgrade)
     #[arg(long, hide = true)]

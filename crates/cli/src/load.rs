@@ -1,6 +1,7 @@
 //! Loads files and environment into a configuration that can run: the settings, the users of
 //! `auth_file`, the rules of `auth_hba_file`, keys and certificates.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -12,19 +13,22 @@ use weir_proxy::{Access, Setup, Transport, TransportError, UserList, UserListErr
 
 use crate::access::{self, AccessError};
 use crate::secrets;
+use crate::upstream::{self, Login, UpstreamError};
 
 /// Origin of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A file, or a directory of native files.
     File(PathBuf),
-    /// `--upstream HOST:PORT`.
+    /// `--upstream HOST:PORT|URL`.
     Upstream(String),
 }
 
 /// A configuration that passed every check.
 pub(crate) struct Prepared {
     pub(crate) loaded: Loaded,
+    /// User of `--upstream` with a password.
+    login: Option<Login>,
     pub(crate) users: Arc<UserList>,
     /// Rules that decide who may log in, and by which method.
     pub(crate) access: Access,
@@ -32,6 +36,8 @@ pub(crate) struct Prepared {
     pub(crate) transport: Arc<Transport>,
     /// Warnings about the files that the settings name.
     pub(crate) warnings: Vec<String>,
+    /// True unless `auth_file` could not be read.
+    pub(crate) has_users: bool,
     /// Error of reading `auth_file`, if that is no mistake because `strict_files` is off.
     pub(crate) missing_users: Option<LoadError>,
 }
@@ -51,6 +57,8 @@ pub(crate) enum LoadError {
     UserList { file: String, error: UserListError },
     #[error(transparent)]
     Ended(#[from] EndedRule),
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
 }
 
 impl LoadError {
@@ -114,14 +122,26 @@ impl Source {
     /// # Errors
     /// Every mistake found.
     pub(crate) fn config(&self) -> Result<Loaded, Vec<LoadError>> {
+        Ok(self.config_and_login()?.0)
+    }
+
+    fn config_and_login(&self) -> Result<(Loaded, Option<Login>), Vec<LoadError>> {
         let env = environment();
+        let mut login = None;
         let loaded = match self {
             // Listed at each load: a reload sees files that were added or removed.
             Self::File(path) if path.is_dir() => weir_config::load_directory(path, &mut Disk, env),
             Self::File(path) => weir_config::load(path, &mut Disk, env),
-            Self::Upstream(server) => weir_config::upstream(server, &mut Disk, env),
+            Self::Upstream(argument) => {
+                let read = upstream::read(argument).map_err(|error| vec![error.into()])?;
+                login = read.1;
+                weir_config::upstream(&read.0, &mut Disk, env)
+            }
         };
-        loaded.map_err(|errors| errors.into_iter().map(LoadError::from).collect())
+        match loaded {
+            Ok(loaded) => Ok((loaded, login)),
+            Err(errors) => Err(errors.into_iter().map(LoadError::from).collect()),
+        }
     }
 
     /// Reads everything; changes nothing.
@@ -129,26 +149,84 @@ impl Source {
     /// # Errors
     /// Every mistake found.
     pub(crate) fn load(&self) -> Result<Prepared, Vec<LoadError>> {
-        Prepared::of(self.config()?)
+        let (loaded, login) = self.config_and_login()?;
+        Prepared::read(loaded, login, None)
+    }
+}
+
+/// Files that some options name, which are read together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    /// Rules that decide who may log in.
+    Access,
+    /// Keys and certificates.
+    Transport,
+    /// `auth_file`.
+    Users,
+}
+
+impl Part {
+    /// Returns the part to read again after a change of this option, if there is one.
+    fn of(key: &str) -> Option<Self> {
+        match key {
+            "auth_file" => Some(Self::Users),
+            "auth_type" | "auth_hba_file" | "auth_ident_file" | "auth_ldap_options" => {
+                Some(Self::Access)
+            }
+            _ if key.contains("_tls_") => Some(Self::Transport),
+            _ => None,
+        }
     }
 }
 
 impl Prepared {
-    /// Reads the files that a configuration names.
+    /// Changes these options. Only files that the changed options name are read.
     ///
     /// # Errors
     /// Every mistake found.
-    pub(crate) fn of(loaded: Loaded) -> Result<Self, Vec<LoadError>> {
+    pub(crate) fn changed(&self, pairs: &[(&str, &str)]) -> Result<Self, Vec<LoadError>> {
+        let loaded = self.loaded.set_all(pairs.iter().copied());
+        let loaded = loaded
+            .map_err(|errors| -> Vec<_> { errors.into_iter().map(LoadError::from).collect() })?;
+        let read = pairs.iter().filter_map(|(key, _)| Part::of(key)).collect();
+        Self::read(loaded, self.login.clone(), Some((self, read)))
+    }
+
+    /// Reads the files that a configuration names, or only these parts of them if it replaces another.
+    fn read(
+        loaded: Loaded,
+        login: Option<Login>,
+        replaced: Option<(&Self, BTreeSet<Part>)>,
+    ) -> Result<Self, Vec<LoadError>> {
         let settings = &loaded.settings;
         let mut warnings = Vec::new();
         let mut errors = Vec::new();
-        let mut missing_users = None;
-        let users = users(settings, (&mut warnings, &mut missing_users));
+        let mut is_users_missing = None;
+        let kept = |part| {
+            let replaced = replaced.as_ref();
+            replaced.and_then(|(before, read)| (!read.contains(&part)).then_some(*before))
+        };
+        let users = match (kept(Part::Users), &login) {
+            (Some(before), _) => Ok(Arc::clone(&before.users)),
+            (None, Some(login)) => parse_users("--upstream", &login.user_list(), &mut warnings),
+            (None, None) => read_users(settings, (&mut warnings, &mut is_users_missing)),
+        };
         let users = users.map_err(|error| errors.push(error));
-        let access = access::load(&loaded)
-            .map_err(|mistakes| errors.extend(mistakes.into_iter().map(LoadError::from)));
-        let transport = Transport::load(settings)
-            .map_err(|mistakes| errors.extend(mistakes.into_iter().map(LoadError::from)));
+        let access = match kept(Part::Access) {
+            Some(before) => Ok(before.access.clone()),
+            None => access::load(&loaded)
+                .map_err(|mistakes| errors.extend(mistakes.into_iter().map(LoadError::from))),
+        };
+        let transport = match kept(Part::Transport) {
+            Some(before) => Ok(Arc::clone(&before.transport)),
+            None => Transport::load(settings)
+                .map(Arc::new)
+                .map_err(|mistakes| errors.extend(mistakes.into_iter().map(LoadError::from))),
+        };
+        let has_users = match kept(Part::Users) {
+            Some(before) => before.has_users,
+            None => is_users_missing.is_none(),
+        };
         let (Ok(users), Ok(access), Ok(transport)) = (users, access, transport) else {
             return Err(errors);
         };
@@ -161,11 +239,13 @@ impl Prepared {
         warnings.extend(ended.iter().map(ToString::to_string));
         Ok(Self {
             loaded,
-            users: Arc::new(users),
+            login,
+            users,
             access,
-            transport: Arc::new(transport),
+            transport,
             warnings,
-            missing_users,
+            has_users,
+            missing_users: is_users_missing,
         })
     }
 
@@ -235,10 +315,10 @@ fn lossy(text: OsString) -> String {
     text.to_string_lossy().into_owned()
 }
 
-fn users(
+fn read_users(
     settings: &Settings,
     (warnings, missing): (&mut Vec<String>, &mut Option<LoadError>),
-) -> Result<UserList, LoadError> {
+) -> Result<Arc<UserList>, LoadError> {
     let file = settings.global.auth_file.clone();
     let text = match file.is_empty() || settings.trust_loopback {
         true => Vec::new(),
@@ -261,14 +341,46 @@ fn users(
             }
         },
     };
-    let users = match UserList::parse(&text) {
-        Ok(users) => users,
-        Err(error) => return Err(LoadError::UserList { file, error }),
-    };
+    parse_users(&file, &text, warnings)
+}
+
+fn parse_users(
+    file: &str,
+    text: &[u8],
+    warnings: &mut Vec<String>,
+) -> Result<Arc<UserList>, LoadError> {
+    let users = UserList::parse(text).map_err(|error| LoadError::UserList {
+        file: file.to_owned(),
+        error,
+    })?;
     for line in users.repeated_lines() {
         warnings.push(format!(
             "{file}:{line}: replaces an earlier line for the same user"
         ));
     }
-    Ok(users)
+    Ok(Arc::new(users))
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_config::Scope;
+
+    use super::*;
+
+    #[test]
+    fn a_change_of_an_option_that_names_a_file_reads_the_file() {
+        // Their files are read elsewhere, or written.
+        let others = ["conffile", "logfile", "pidfile"];
+        let names_file = |name: &str| name.ends_with("file") && !others.contains(&name);
+        let options = Scope::Global.options();
+        let files = options
+            .iter()
+            .filter(|opt| names_file(opt.name) && opt.reloadable);
+        let names: Vec<_> = files.map(|opt| opt.name).collect();
+        assert!(names.len() > 8, "{names:?}");
+        for name in names {
+            assert!(Part::of(name).is_some(), "{name}");
+        }
+        assert_eq!(Part::of("pool_mode"), None);
+    }
 }

@@ -29,6 +29,7 @@ mod signals;
 mod statements;
 mod top;
 mod upgrade;
+mod upstream;
 
 use std::process::ExitCode;
 

@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, never, select};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use weir_admin::Shared;
 use weir_command::exit::{Exit, complain};
-use weir_config::{Loaded, Settings};
+use weir_config::Settings;
 use weir_dashboard::Dashboard;
 use weir_proxy::console::{Command, Refusal, Shutdown};
 use weir_proxy::diagnosis::EventKind;
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &args::Run) -> Exit {
     };
     // The log is dropped last: it writes what is queued.
     let program = Program::new(args);
-    match start(source, &prepared, passed, predecessor, program, &logging) {
+    match start(source, prepared, passed, predecessor, program, &logging) {
         Ok(service) => service.serve(),
         Err(error) => {
             tracing::error!("{error}");
@@ -152,10 +152,8 @@ struct Service<'a> {
     source: Source,
     /// Keys and certificates that were set and wait for the other of the two.
     halves: Vec<(String, String)>,
-    /// True if `auth_file` could be read.
-    has_users: bool,
     /// Configuration of the last load, with the console's changes since.
-    loaded: Loaded,
+    prepared: Prepared,
     settings: Arc<Settings>,
     shared: Shared,
     /// Last shutdown requested; each further signal makes it more urgent.
@@ -178,7 +176,7 @@ enum Event {
 /// file may exist.
 fn start<'a>(
     source: Source,
-    prepared: &Prepared,
+    prepared: Prepared,
     passed: Vec<Passed>,
     predecessor: Option<Predecessor>,
     program: Program,
@@ -193,7 +191,7 @@ fn start<'a>(
     }
     // Before the first worker exists: a signal must find its handler.
     let signals = signals::listen()?;
-    warn_all(prepared);
+    warn_all(&prepared, None);
     if rustix::process::geteuid().is_root() {
         tracing::warn!("running as root: set the option user, or start Weir as another user");
     }
@@ -212,6 +210,7 @@ fn start<'a>(
     }
     let workers = settings.global.workers;
     tracing::info!("process up: Weir {VERSION}, {workers} workers");
+    tell_of_upstream(&settings);
     running.note(EventKind::Process, format!("Weir {VERSION} has started"));
     let notifier = Notifier::new();
     notifier.ready();
@@ -222,8 +221,7 @@ fn start<'a>(
         signals,
         source,
         halves: Vec::new(),
-        has_users: prepared.missing_users.is_none(),
-        loaded: prepared.loaded.clone(),
+        prepared,
         settings,
         shared,
         stopping: None,
@@ -233,11 +231,37 @@ fn start<'a>(
     })
 }
 
-fn warn_all(prepared: &Prepared) {
-    for note in prepared.loaded.notes.iter().chain(&prepared.warnings) {
-        tracing::warn!("{note}");
+/// Tells who is let in by `--upstream`, where no file says so.
+fn tell_of_upstream(settings: &Settings) {
+    let port = settings.global.listen_port;
+    if let Some(user) = &settings.upstream_user {
+        tracing::info!(
+            "clients log in as \"{user}\" with the password that PostgreSQL has; the console too: psql -p {port} -U \"{user}\" pgbouncer"
+        );
+    } else if settings.trust_loopback {
+        tracing::warn!(
+            "whoever reaches these addresses is let in without a password, to the console too, where SHUTDOWN ends Weir; a user \
+             in the URL of --upstream changes that"
+        );
     }
-    if let Some(hba) = &prepared.access.hba {
+}
+
+/// Logs what is to be known about a configuration, except what is known about the one that it replaces.
+fn warn_all(prepared: &Prepared, replaced: Option<&Prepared>) {
+    let notes = |prepared: &Prepared| -> Vec<String> {
+        let notes = prepared.loaded.notes.iter();
+        notes.chain(&prepared.warnings).cloned().collect()
+    };
+    let known = replaced.map(notes).unwrap_or_default();
+    for note in notes(prepared) {
+        if !known.contains(&note) {
+            tracing::warn!("{note}");
+        }
+    }
+    let rules = |prepared: &Prepared| prepared.access.hba.as_ref().map(Arc::as_ptr);
+    if let Some(hba) = &prepared.access.hba
+        && replaced.and_then(rules) != rules(prepared)
+    {
         tracing::info!("auth_hba_file read, {} lines", hba.rules().len());
     }
 }
@@ -425,7 +449,7 @@ impl Service<'_> {
             *path = (&self.settings.global.conffile).into();
         }
         self.halves.clear();
-        let has_users = self.has_users;
+        let has_users = self.prepared.has_users;
         let loaded = self.source.load().and_then(|mut prepared| {
             // Users who could log in must not be locked out by a file that is gone for a moment.
             if let Some(error) = prepared.missing_users.take_if(|_| has_users) {
@@ -448,6 +472,7 @@ impl Service<'_> {
             self.running.note_reload(Some(texts));
             Refusal::ReloadFailed
         })?;
+        warn_all(&prepared, None);
         let changes = self.put_in_force("reload", prepared);
         self.running.note_reload(None);
         tracing::info!("reload done, {changes} changes");
@@ -466,6 +491,7 @@ impl Service<'_> {
         let errors = match self.prepare_set(&[(key, value)]) {
             Ok(prepared) => {
                 self.halves.retain(|(half, _)| half != key);
+                warn_all(&prepared, Some(&self.prepared));
                 self.put_in_force("SET", prepared);
                 return Ok(());
             }
@@ -485,6 +511,7 @@ impl Service<'_> {
         let both = other.map(|(other, it)| self.prepare_set(&[(other, it), (key, value)]));
         if let Some(Ok(prepared)) = both {
             self.halves.retain(|(half, _)| !pair.contains(&&**half));
+            warn_all(&prepared, Some(&self.prepared));
             self.put_in_force("SET", prepared);
             return Ok(());
         }
@@ -496,15 +523,11 @@ impl Service<'_> {
 
     /// Prepares the configuration in force with these options changed.
     fn prepare_set(&self, pairs: &[(&str, &str)]) -> Result<Prepared, Vec<LoadError>> {
-        let loaded = self.loaded.set_all(pairs.iter().copied());
-        let loaded = loaded
-            .map_err(|errors| -> Vec<_> { errors.into_iter().map(LoadError::from).collect() })?;
-        Prepared::of(loaded)
+        self.prepared.changed(pairs)
     }
 
     /// Puts a configuration in force; returns the number of changed options.
     fn put_in_force(&mut self, cause: &str, prepared: Prepared) -> usize {
-        warn_all(&prepared);
         let mut settings = Settings::clone(&prepared.settings());
         let changes = reload::merge(&self.settings, &mut settings);
         for change in &changes {
@@ -520,8 +543,7 @@ impl Service<'_> {
             .reload(prepared.setup(Arc::clone(&self.settings)));
         self.shared
             .replace(Arc::clone(&self.settings), prepared.user_names());
-        self.has_users = prepared.missing_users.is_none();
-        self.loaded = prepared.loaded;
+        self.prepared = prepared;
         changes.len()
     }
 

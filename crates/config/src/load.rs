@@ -69,6 +69,7 @@ impl Loaded {
         let conffile = &self.settings.global.conffile;
         finish(raw, self.format, conffile, |settings| {
             settings.trust_loopback = self.settings.trust_loopback;
+            (settings.upstream_user).clone_from(&self.settings.upstream_user);
         })
     }
 }
@@ -149,34 +150,59 @@ pub fn load_directory(
     finish(raw, Format::Native, &name, |_| {})
 }
 
-/// Makes the configuration of `weir run --upstream HOST:PORT`: one `*` database on that host, transaction pooling, and
-/// listeners on port 6432 of the loopback addresses only. Clients need no password (see `Settings::trust_loopback`).
-/// The port may be left out (5432); IPv6 addresses need brackets. `files` and `env` are as in [`load`].
+/// Server of `weir run --upstream`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Upstream {
+    /// HOST:PORT. The port may be left out (5432); IPv6 addresses need brackets.
+    pub server: String,
+    /// User whose password is known: clients log in with it by SCRAM, and this user is the console's administrator.
+    pub user: Option<String>,
+    /// `server_tls_sslmode`, if it is not the default.
+    pub sslmode: Option<String>,
+}
+
+/// Makes the configuration of `weir run --upstream`: one `*` database on that host, transaction pooling, and
+/// listeners on port 6432 of the loopback addresses only. Without a user clients need no password (see
+/// `Settings::trust_loopback`). `files` and `env` are as in [`load`].
 ///
 /// # Errors
 /// Returns every mistake found. Listening beyond loopback is one, unless `WEIR_AUTH_TYPE` sets the login method.
 pub fn upstream(
-    host_port: &str,
+    upstream: &Upstream,
     files: &mut dyn Files,
     env: impl Iterator<Item = (String, String)>,
 ) -> Result<Loaded, Vec<ConfigError>> {
     let at = Origin::Argument("--upstream");
     let mut raw = Raw::default();
     let mut global = std::mem::take(&mut raw.global);
-    for (key, text) in [
+    let user = upstream.user.as_deref();
+    let auth_type = if user.is_some() {
+        "scram-sha-256"
+    } else {
+        "any"
+    };
+    let given = [
+        ("admin_users", user),
+        ("server_tls_sslmode", upstream.sslmode.as_deref()),
+    ];
+    let given = given
+        .into_iter()
+        .filter_map(|(key, text)| Some((key, text?)));
+    let fixed = [
         ("listen_addr", "127.0.0.1, ::1"),
         ("unix_socket_dir", ""),
         ("pool_mode", "transaction"),
-        ("auth_type", "any"),
+        ("auth_type", auth_type),
         // Who tries Weir out is told at once that nothing listens there.
         ("failover_hold", "0"),
-    ] {
+    ];
+    for (key, text) in fixed.into_iter().chain(given) {
         if let Some(opt) = crate::Scope::Global.find(key) {
             raw.parse_into(&mut global, opt, text, Dialect::Native, &at);
         }
     }
     raw.global = global;
-    match split_host_port(host_port) {
+    match split_host_port(&upstream.server) {
         Ok((host, port)) => {
             let mut values = BTreeMap::new();
             values.insert("host", (Value::List(vec![host.to_string()]), at.clone()));
@@ -189,13 +215,20 @@ pub fn upstream(
     env::apply(&mut raw, &env.collect());
     rules_dir::read(&mut raw, files);
     statement_lists::read(&mut raw, files);
-    // Without an explicit auth_type, clients are trusted, which is allowed on loopback only.
-    let chosen = !matches!(raw.global.get("auth_type"), Some((_, Origin::Argument(_))));
+    if user.is_some() && raw.global.contains_key("auth_file") {
+        let message =
+            "auth_file and a user of --upstream exclude each other: leave out one of them";
+        raw.fail_at(&at, ErrorKind::Conflict, message);
+    }
+    // Without a user or an explicit auth_type, clients are trusted, which is allowed on loopback only.
+    let chosen =
+        user.is_some() || !matches!(raw.global.get("auth_type"), Some((_, Origin::Argument(_))));
     if !chosen {
         check_loopback(&mut raw);
     }
     finish(raw, Format::Native, "--upstream", |settings| {
         settings.trust_loopback = !chosen && settings.global.auth_type == AuthType::Any;
+        settings.upstream_user.clone_from(&upstream.user);
         settings.global.conffile.clear();
     })
 }

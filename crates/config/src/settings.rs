@@ -45,6 +45,8 @@ pub struct Settings {
     /// `auth_file` is ignored. The listeners are on loopback then, but code that accepts connections must still check
     /// that the client's address is loopback.
     pub trust_loopback: bool,
+    /// User of `weir run --upstream` whose password is known without `auth_file`.
+    pub upstream_user: Option<String>,
 }
 
 /// Settings of one (database, client user) pair: user before database before global (PgBouncer's precedence).
@@ -391,6 +393,7 @@ impl Settings {
                 .collect(),
             global,
             trust_loopback: false,
+            upstream_user: None,
         }
     }
 }

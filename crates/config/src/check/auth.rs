@@ -37,7 +37,8 @@ fn check_needs(raw: &mut Raw, settings: &Settings, file: &Origin) {
         auth,
         AuthType::Trust | AuthType::Plain | AuthType::Md5 | AuthType::ScramSha256
     );
-    if needs_file && global.auth_file.is_empty() && !has_lookup(settings) {
+    let has_users = !global.auth_file.is_empty() || settings.upstream_user.is_some();
+    if needs_file && !has_users && !has_lookup(settings) {
         // PgBouncer starts with such a file too (its minimal example is one), because the console still works.
         raw.note(format!(
             "auth_type {auth} needs auth_file or auth_user; without them no client can log in"

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::files::Files;
-use crate::load::{Loaded, load, upstream};
+use crate::load::{Loaded, Upstream, load, upstream};
 use crate::native::rules_of;
 use crate::rules::RULES_MAX;
 use crate::show::effective_text;
@@ -57,7 +57,13 @@ fn loaded(mut tree: Tree, file: &str, env: &[(&str, &str)]) -> Result<Loaded, St
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let loaded = match file {
-        "--upstream" => upstream("x:5432", &mut tree, env),
+        "--upstream" => {
+            let to = Upstream {
+                server: "x:5432".to_owned(),
+                ..Upstream::default()
+            };
+            upstream(&to, &mut tree, env)
+        }
         file => load(Path::new(file), &mut tree, env),
     };
     loaded.map_err(|errors| {

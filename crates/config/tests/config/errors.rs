@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use weir_config::upstream;
 
-use crate::{ini, lines, load_files, native, no_file, pairs};
+use crate::{ini, lines, load_files, native, no_file, pairs, to};
 
 fn check_ini(text: &str, expect: Expect) {
     expect.assert_eq(&lines(ini(text)));
@@ -231,7 +231,7 @@ fn environment_mistakes_name_the_variable() {
 #[test]
 fn upstream_without_a_password_stays_on_loopback() {
     let result = upstream(
-        "db:5432",
+        &to("db:5432"),
         &mut no_file,
         pairs(&[("WEIR_LISTEN_ADDR", "0.0.0.0")]),
     );
@@ -241,7 +241,7 @@ fn upstream_without_a_password_stays_on_loopback() {
     for bad in [
         "", ":5432", "db:", "db:0", "db:70000", "a b:1", "a,b:1", "1:2:3:x",
     ] {
-        let errors = upstream(bad, &mut no_file, pairs(&[])).unwrap_err();
+        let errors = upstream(&to(bad), &mut no_file, pairs(&[])).unwrap_err();
         assert_eq!(errors[0].file, "--upstream", "{bad}");
     }
 }

@@ -3,9 +3,9 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use weir_config::{AuthType, HostAddr, ListenAddr, Origin, PoolMode, SslMode, upstream};
+use weir_config::{AuthType, HostAddr, ListenAddr, Origin, PoolMode, SslMode, Upstream, upstream};
 
-use crate::{ini, lines, load_files, native, no_file, pairs};
+use crate::{ini, lines, load_files, native, no_file, pairs, to};
 
 /// The usual distribution file with its comments, including the published benchmark settings P4.
 const DISTRIBUTION: &str = "\
@@ -243,7 +243,7 @@ fn a_section_that_begins_again_starts_from_the_defaults_but_says_so() {
 #[test]
 fn upstream_is_a_whole_configuration() {
     let loaded = upstream(
-        "db.example.org:5433",
+        &to("db.example.org:5433"),
         &mut no_file,
         pairs(&[("WEIR_DEFAULT_POOL_SIZE", "9")]),
     )
@@ -273,7 +273,7 @@ fn upstream_is_a_whole_configuration() {
         ("::1", 5432),
         ("/tmp", 5432),
     ] {
-        let pool = upstream(text, &mut no_file, pairs(&[]))
+        let pool = upstream(&to(text), &mut no_file, pairs(&[]))
             .unwrap()
             .settings
             .pool("x", "y")
@@ -286,11 +286,35 @@ fn upstream_is_a_whole_configuration() {
         ("WEIR_LISTEN_ADDR", "*"),
     ];
     assert!(
-        !upstream("db", &mut no_file, pairs(&env))
+        !upstream(&to("db"), &mut no_file, pairs(&env))
             .unwrap()
             .settings
             .trust_loopback
     );
+}
+
+#[test]
+fn a_user_of_the_upstream_logs_in_by_scram_and_is_the_administrator() {
+    let ann = Upstream {
+        user: Some("ann".to_owned()),
+        sslmode: Some("require".to_owned()),
+        ..to("db")
+    };
+    let loaded = upstream(&ann, &mut no_file, pairs(&[])).unwrap();
+    let global = &loaded.settings.global;
+    assert!(!loaded.settings.trust_loopback);
+    assert_eq!(global.auth_type, AuthType::ScramSha256);
+    assert_eq!(global.admin_users, ["ann"]);
+    assert_eq!(global.server_tls_sslmode, SslMode::Require);
+    assert!(loaded.notes.is_empty(), "{:?}", loaded.notes);
+    let changed = loaded.set("pool_mode", "session").unwrap();
+    assert_eq!(changed.settings.upstream_user.as_deref(), Some("ann"));
+    // A password is asked for, so other machines may be let in.
+    let far = pairs(&[("WEIR_LISTEN_ADDR", "0.0.0.0")]);
+    assert!(upstream(&ann, &mut no_file, far).is_ok());
+    let both = pairs(&[("WEIR_AUTH_FILE", "users")]);
+    let told = lines(upstream(&ann, &mut no_file, both));
+    assert!(told.contains("exclude each other"), "{told}");
 }
 
 #[test]

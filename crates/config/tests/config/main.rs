@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use weir_config::{ConfigError, Files, Loaded};
+use weir_config::{ConfigError, Files, Loaded, Upstream};
 
 /// Loads `path` from files that exist in memory only.
 fn load_files(
@@ -54,6 +54,14 @@ impl Files for Memory<'_> {
 /// Reads no file.
 fn no_file(_: &Path) -> io::Result<String> {
     Err(io::ErrorKind::NotFound.into())
+}
+
+/// Upstream without a user.
+fn to(server: &str) -> Upstream {
+    Upstream {
+        server: server.to_owned(),
+        ..Upstream::default()
+    }
 }
 
 fn pairs(env: &[(&str, &str)]) -> impl Iterator<Item = (String, String)> {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use weir_config::{Kind, Opt, Scope, Unit, effective_text};
 
-use crate::{ini, load_files, native, no_file};
+use crate::{ini, load_files, native, no_file, to};
 
 /// Options with a value each.
 type Pairs = Vec<(&'static str, String)>;
@@ -260,7 +260,7 @@ proptest! {
         let _ = native(&format!("[databases.a.hosts.{text:?}]\nweight = 1"));
         let _ = native(&format!("[databases.a]\nreplicas = {text:?}\nread_functions = {text:?}"));
         let _ = load_files("a.ini", &[("a.ini", "[pgbouncer]\n")], &[("WEIR_LISTEN_ADDR", &text)]);
-        let _ = weir_config::upstream(&text, &mut no_file, std::iter::empty());
+        let _ = weir_config::upstream(&to(&text), &mut no_file, std::iter::empty());
     }
 
     #[test]

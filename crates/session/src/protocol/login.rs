@@ -93,7 +93,8 @@ pub enum LoginFault {
     OutOfPlace(u8),
     /// The server asks for a password, and no known secret fits its method.
     #[error(
-        "wrong password type: the server asks for {0}, and Weir has no secret of this user that works with it"
+        "wrong password type: the server asks for {0}, and Weir has no such secret of this user: add the password to auth_file, or to the \
+         URL of --upstream"
     )]
     NoSecret(&'static str),
     /// The server asks for a method that Weir does not support.
@@ -371,8 +372,7 @@ fn scram(plan: &LoginPlan) -> Result<ScramClient, LoginFault> {
         }
         (_, Some(keys)) => Ok(ScramClient::with_pass_through(keys.clone(), nonce)),
         _ => Err(LoginFault::NoSecret(
-            "a SCRAM proof (a SCRAM secret in auth_file works only for a client that logged in by SCRAM with the \
-             identical secret)",
+            "a SCRAM proof (only the password, or the SCRAM secret that the client logged in with, will do)",
         )),
     }
 }
