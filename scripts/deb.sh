@@ -99,6 +99,8 @@ service() {
 	put weir 644 packaging/etc/weir.toml etc/weir/weir.toml
 	put weir 640 packaging/etc/userlist.txt etc/weir/userlist.txt
 	put weir 644 packaging/etc/default etc/default/weir
+	put weir 644 contrib/monitoring/alerts.yml usr/share/weir/monitoring/alerts.yml
+	put weir 644 contrib/monitoring/grafana-dashboard.json usr/share/weir/monitoring/grafana-dashboard.json
 	install -d "$work/weir/DEBIAN"
 	install -m 644 packaging/debian/conffiles "$work/weir/DEBIAN/"
 	install -m 755 packaging/debian/{postinst,prerm,postrm} "$work/weir/DEBIAN/"

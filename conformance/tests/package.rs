@@ -38,6 +38,8 @@ const FILES: &[&str] = &[
     "usr/share/doc/weir/examples/notify-reload.conf",
     "usr/share/doc/weir/examples/weir.socket",
     "usr/share/fish/vendor_completions.d/weir.fish",
+    "usr/share/weir/monitoring/alerts.yml",
+    "usr/share/weir/monitoring/grafana-dashboard.json",
     "usr/share/man/man1/weir-check.1.gz",
     "usr/share/man/man1/weir-run.1.gz",
     "usr/share/man/man1/weir.1.gz",
@@ -140,7 +142,9 @@ fn it_starts_with_the_configuration_it_comes_with() -> Result<()> {
     let root = Root::new()?;
     root.dpkg(&["--install", &package()?.first])?;
     let mut weir = root.start()?;
-    // The access to the console that the file describes.
+    // The access to the console that the file describes, and as it describes it.
+    let described = root.read("etc/weir/weir.toml")?;
+    ensure!(described.contains("psql -h /run/weir -p 6432 -U pgbouncer pgbouncer"));
     let version = weir.console("SHOW VERSION")?;
     ensure!(version.contains("Weir"), "{version}");
     // AuthenticationSASL.

@@ -94,3 +94,24 @@ fn reboot_needs_no_pid_file_and_returns_while_sessions_last() -> Result<()> {
     ensure!(second.is_some_and(|next| next.0 != first.0));
     Ok(())
 }
+
+#[test]
+fn an_upgrade_finds_the_process_by_its_port() -> Result<()> {
+    let postgres = database("drop_by_port")?;
+    // Neither a pid file nor a unix socket.
+    let weir = Weir::start(&Config::to(postgres.port()))?;
+    let mut client = weir.connect("drop_by_port")?;
+    ensure!(client.query_one("select 1")? == "1");
+    let file = weir.directory().join("weir.ini");
+    let (text, is_good) = tools::run_any(Command::new(weir_bin()?).arg("upgrade").arg(&file))?;
+    ensure!(is_good, "{text}");
+    let pid = text.split_whitespace().nth(1).unwrap_or_default();
+    let next = Next(pid.parse()?);
+    ensure!(next.0 != weir.pid(), "{text}");
+    ensure!(client.query_one("select 2")? == "2");
+    let (text, pid) = reboot(&weir)?;
+    let last = Next(pid);
+    ensure!(last.0 != next.0, "{text}");
+    ensure!(client.query_one("select 3")? == "3");
+    Ok(())
+}

@@ -349,7 +349,7 @@ pub(crate) struct Run {
 /// Arguments of `weir upgrade`.
 #[derive(Debug, Args)]
 pub(crate) struct Upgrade {
-    /// The configuration whose `pidfile` names the process
+    /// The configuration of the process, which is found by its `pidfile`, or else by its unix socket or port
     #[arg(conflicts_with = "pid")]
     pub(crate) file: Option<PathBuf>,
     /// The process

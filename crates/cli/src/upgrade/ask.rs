@@ -24,35 +24,17 @@ pub(crate) enum Until {
 
 /// Requests an upgrade as `weir upgrade` does; waits until the old process has ended or the upgrade has failed.
 pub(crate) fn ask(args: &args::Upgrade) -> Exit {
-    let pid = args.pid.map_or_else(|| pid_in_file(args), Ok);
+    let pid = args.pid.map_or_else(|| running(args), Ok);
     pid.map_or_else(|exit| exit, |pid| request(pid, Until::Moved))
 }
 
-/// Requests an upgrade as PgBouncer's `-R` does: of the process that `pidfile` names, or else of the one that listens on
-/// the unix socket of the configuration; returns when the next process accepts clients.
+/// Requests an upgrade as PgBouncer's `-R` does; returns when the next process accepts clients.
 pub(crate) fn reboot(file: PathBuf) -> Exit {
     let args = args::Upgrade {
         file: Some(file),
         pid: None,
     };
-    let settings = match settings(&args) {
-        Ok(settings) => settings,
-        Err(exit) => return exit,
-    };
-    let global = &settings.global;
-    if !global.pidfile.is_empty() {
-        return pid_in_file(&args).map_or_else(|exit| exit, |pid| request(pid, Until::Accepts));
-    }
-    let path = format!("{}/.s.PGSQL.{}", global.unix_socket_dir, global.listen_port);
-    match listener_of(&path) {
-        Some(pid) => request(pid, Until::Accepts),
-        None => {
-            complain(format_args!(
-                "no process that can be upgraded listens on {path}"
-            ));
-            Exit::Start
-        }
-    }
+    running(&args).map_or_else(|exit| exit, |pid| request(pid, Until::Accepts))
 }
 
 fn request(pid: u32, until: Until) -> Exit {
@@ -85,14 +67,25 @@ fn request(pid: u32, until: Until) -> Exit {
     }
 }
 
-/// Process id from the configuration's `pidfile`.
-fn pid_in_file(args: &args::Upgrade) -> Result<u32, Exit> {
-    let path = settings(args)?.global.pidfile;
-    if path.is_empty() {
-        complain("the configuration has no pidfile: use --pid");
-        return Err(Exit::Start);
+/// Returns the process that runs with this configuration: the one that its `pidfile` names, or else the one that listens on
+/// its unix socket or its port.
+fn running(args: &args::Upgrade) -> Result<u32, Exit> {
+    let global = settings(args)?.global;
+    if !global.pidfile.is_empty() {
+        return pid_in_file(&global.pidfile);
     }
-    let text = fs::read_to_string(&path).map_err(|error| {
+    let path = format!("{}/.s.PGSQL.{}", global.unix_socket_dir, global.listen_port);
+    listener_of(&path, global.listen_port).ok_or_else(|| {
+        complain(format_args!(
+            "no process that can be upgraded listens on {path} or on port {}: name it with --pid",
+            global.listen_port
+        ));
+        Exit::Start
+    })
+}
+
+fn pid_in_file(path: &str) -> Result<u32, Exit> {
+    let text = fs::read_to_string(path).map_err(|error| {
         complain(format_args!("cannot read pidfile {path}: {error}"));
         Exit::Start
     })?;
@@ -113,15 +106,20 @@ fn settings(args: &args::Upgrade) -> Result<Settings, Exit> {
     Ok(loaded.settings)
 }
 
-/// Returns the process that has the listening socket at this path and can be upgraded.
+/// Returns the process that has the listening socket at this path or port and can be upgraded.
 ///
 /// The peer credentials of a connection do not tell it: they are those of the process that first listened, perhaps many
 /// upgrades ago.
-fn listener_of(path: &str) -> Option<u32> {
+fn listener_of(path: &str, port: u16) -> Option<u32> {
     let table = fs::read_to_string("/proc/net/unix").ok()?;
+    let tcp = ["/proc/net/tcp", "/proc/net/tcp6"]
+        .map(|table| fs::read_to_string(table).unwrap_or_default());
+    let on_port = tcp.iter().flat_map(|table| table.lines());
+    let on_port = on_port.filter_map(|line| listening_tcp_inode(line, port));
     let sockets: Vec<String> = table
         .lines()
         .filter_map(|line| listening_inode(line, path))
+        .chain(on_port)
         .map(|inode| format!("socket:[{inode}]"))
         .collect();
     let processes = fs::read_dir("/proc").ok()?.flatten();
@@ -140,6 +138,16 @@ fn listening_inode<'a>(line: &'a str, path: &str) -> Option<&'a str> {
     let (flags, inode) = (words.nth(3)?, words.nth(2)?);
     let is_it = flags == LISTENS && words.next() == Some(path);
     is_it.then_some(inode)
+}
+
+/// Returns the inode in a line of `/proc/net/tcp` or `tcp6` if that socket listens on this port of any address.
+fn listening_tcp_inode(line: &str, port: u16) -> Option<&str> {
+    /// `TCP_LISTEN`, in hexadecimal digits.
+    const LISTENS: &str = "0A";
+    let mut words = line.split_whitespace();
+    let (_, found) = words.nth(1)?.rsplit_once(':')?;
+    let is_it = u16::from_str_radix(found, 16) == Ok(port) && words.nth(1) == Some(LISTENS);
+    words.nth(5).filter(|_| is_it)
 }
 
 fn has_door(table: &str, pid: u32) -> bool {
