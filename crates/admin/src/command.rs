@@ -5,6 +5,7 @@ mod table;
 
 use std::borrow::Cow;
 
+use weir_config::PgBouncerVersion;
 use weir_proxy::console::{Order, Role, Shutdown};
 
 use crate::show::Show;
@@ -115,7 +116,11 @@ impl Entry {
     }
 
     /// Parses the tokens after the name into a statement.
-    pub(crate) fn read(&self, rest: &[Token]) -> Result<Statement, Fault> {
+    pub(crate) fn read(
+        &self,
+        rest: &[Token],
+        version: PgBouncerVersion,
+    ) -> Result<Statement, Fault> {
         let statement = match (&self.action, rest) {
             (Action::Constant { column, value }, []) => Statement::Constant { column, value },
             (Action::Gone(why), _) => return Err(Fault::Gone(why)),
@@ -126,7 +131,7 @@ impl Entry {
                 let tag = self.tag(&order);
                 Statement::Perform(order, tag)
             }
-            (Action::Show(show), []) => Statement::Show(show),
+            (Action::Show(show), []) => Statement::Show(show, version),
             (Action::ShowOf(show), []) => Statement::ShowOf(show, None),
             (Action::ShowOf(show), [Token::Word(name)]) => {
                 Statement::ShowOf(show, Some(name.clone()))
@@ -246,10 +251,12 @@ mod tests {
         let read = |sql: &str| {
             let tokens = tokens(sql.as_bytes()).unwrap();
             let (entry, rest) = find(&tokens).unwrap();
-            entry.read(rest).map(|statement| match statement {
-                Statement::Perform(order, tag) => (order, tag),
-                _ => panic!("no order: {sql}"),
-            })
+            entry
+                .read(rest, PgBouncerVersion::V1_25)
+                .map(|statement| match statement {
+                    Statement::Perform(order, tag) => (order, tag),
+                    _ => panic!("no order: {sql}"),
+                })
         };
         let order = |database: &str, host: &str| Order::Primary {
             database: database.to_owned(),
