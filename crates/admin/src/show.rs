@@ -323,12 +323,7 @@ pub(crate) static CONFIG: Show = Show {
             .into_iter()
             .map(|row| {
                 let changeable = if row.changeable { "yes" } else { "no" };
-                vec![
-                    some(row.key),
-                    Some(row.value),
-                    Some(row.default),
-                    some(changeable),
-                ]
+                vec![some(row.key), row.value, row.default, some(changeable)]
             })
             .collect()
     },

@@ -94,6 +94,7 @@ impl Statement {
         command::permit(entry.name, role)?;
         entry.read(rest, version).map_err(|fault| match fault {
             command::Fault::DatabaseMissing => Refused::new("a database is required"),
+            command::Fault::LongName => Refused::new("bad arguments"),
             command::Fault::NoClient => Refused::new("invalid client pointer supplied"),
             command::Fault::Gone(why) => Refused::with(SqlState::FEATURE_NOT_SUPPORTED, why),
             command::Fault::Unknown => invalid(sql),
