@@ -13,6 +13,8 @@ mod log;
 mod logins;
 #[path = "drop_in/pools.rs"]
 mod pools;
+#[path = "drop_in/probes.rs"]
+mod probes;
 #[path = "drop_in/processes.rs"]
 mod processes;
 #[path = "drop_in/support.rs"]
