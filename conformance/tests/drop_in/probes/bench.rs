@@ -165,6 +165,9 @@ impl Bench {
 
     fn table(&self, sql: &str) -> Result<Table> {
         let mut console = self.pooler.connect("pgbouncer")?;
+        until("the end of earlier clients", || {
+            Ok(console.query("SHOW CLIENTS")?.len() == 1)
+        })?;
         let messages = console.ask(&frontend::query(sql))?;
         self.table_of(&messages, &self.pooler)
     }
