@@ -141,8 +141,8 @@ fn it_starts_with_the_configuration_it_comes_with() -> Result<()> {
     root.dpkg(&["--install", &package()?.first])?;
     let mut weir = root.start()?;
     // The access to the console that the file describes.
-    let version = weir.console("SHOW VERSION")?;
-    ensure!(version.contains("Weir"), "{version}");
+    let state = weir.console("SHOW STATE")?;
+    ensure!(state.contains("weir_version"), "{state}");
     // AuthenticationSASL.
     ensure!(weir.method_for_nobody()? == [0, 0, 0, 10]);
     weir.stop()
