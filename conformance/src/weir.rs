@@ -140,8 +140,9 @@ impl Config {
     }
 
     /// Returns the configuration for PgBouncer: without the options that only Weir has.
-    fn without_own_options(mut self) -> Self {
-        for own in ["role_check_delay", "catalogue_refresh"] {
+    #[must_use]
+    pub fn without_own_options(mut self) -> Self {
+        for own in ["role_check_delay", "catalogue_refresh", "pgbouncer_compat"] {
             self.settings.remove(own);
         }
         self

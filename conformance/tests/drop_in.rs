@@ -1,6 +1,8 @@
 //! Weir in PgBouncer's place: behaviour that users of PgBouncer would miss. Debian's PgBouncer 1.18 is asked as well where
 //! it has the feature; PostgreSQL is asked where Weir says what PostgreSQL says.
 
+#[path = "drop_in/compat.rs"]
+mod compat;
 #[path = "drop_in/files.rs"]
 mod files;
 #[path = "drop_in/limits.rs"]
@@ -11,6 +13,8 @@ mod log;
 mod logins;
 #[path = "drop_in/pools.rs"]
 mod pools;
+#[path = "drop_in/probes.rs"]
+mod probes;
 #[path = "drop_in/processes.rs"]
 mod processes;
 #[path = "drop_in/support.rs"]

@@ -145,8 +145,8 @@ fn it_starts_with_the_configuration_it_comes_with() -> Result<()> {
     // The access to the console that the file describes, and as it describes it.
     let described = root.read("etc/weir/weir.toml")?;
     ensure!(described.contains("psql -h /run/weir -p 6432 -U pgbouncer pgbouncer"));
-    let version = weir.console("SHOW VERSION")?;
-    ensure!(version.contains("Weir"), "{version}");
+    let state = weir.console("SHOW STATE")?;
+    ensure!(state.contains("weir_version"), "{state}");
     // AuthenticationSASL.
     ensure!(weir.method_for_nobody()? == [0, 0, 0, 10]);
     weir.stop()

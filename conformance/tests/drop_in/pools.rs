@@ -1,10 +1,12 @@
 //! Pools that come and go without clients.
 
+use anyhow::Context;
 use anyhow::Result;
 use anyhow::ensure;
 use weir_conformance::Config;
 use weir_conformance::Raw;
 use weir_conformance::Weir;
+use weir_conformance::frontend;
 use weir_conformance::wait_until;
 
 use crate::support::PATIENCE;
@@ -70,6 +72,45 @@ fn a_reload_fills_a_pool_that_it_adds() -> Result<()> {
     wait_backends(port, "drop_min_reload", "0")?;
     weir.connect("pgbouncer")?.query("SET min_pool_size = 1")?;
     wait_backends(port, "drop_min_reload", "1")?;
+    weir.check_healthy()
+}
+
+/// Worker of the client with this database.
+fn worker(console: &mut Raw, database: &str) -> Result<String> {
+    let client = row(console, "SHOW CLIENTS", "database", database)?;
+    let mut client = client.context("no client")?;
+    client.remove("worker").context("no worker")
+}
+
+#[test]
+fn a_reload_is_answered_when_every_worker_has_applied_it() -> Result<()> {
+    let postgres = database("drop_applied")?;
+    let port = postgres.port();
+    let to = |name: &str| {
+        let entry = format!("one = host=127.0.0.1 port={port} dbname={name}");
+        // Replies of transactions keep their worker busy for a while.
+        let config = Config::new().env("WEIR_DEBUG_SPIN_US", "600000");
+        config.database(&entry)
+    };
+    let mut weir = Weir::start(&to("drop_applied"))?;
+    let mut client = weir.connect("one")?;
+    ensure!(client.query_one("select 1")? == "1");
+    let mut console = weir.connect("pgbouncer")?;
+    ensure!(worker(&mut console, "one")? != worker(&mut console, "pgbouncer")?);
+    weir.replace_file(&to("postgres"))?;
+    client.send(&frontend::query("select 42"))?;
+    let mut direct = Raw::connect(port, "postgres")?;
+    let sql = "select count(*) from pg_stat_activity \
+               where datname = 'drop_applied' and state = 'idle' and query = 'select 42'";
+    wait_until("the reply of PostgreSQL", PATIENCE, || {
+        Ok(direct.query_one(sql)? == "1")
+    })?;
+    console.query("RELOAD")?;
+    // The worker has gone on: its client has the reply, and the next statement runs in the other database.
+    client.stream().set_read_timeout(Some(PATIENCE / 100))?;
+    client.read_until_ready().context("a busy worker")?;
+    client.stream().set_read_timeout(Some(PATIENCE))?;
+    ensure!(client.query_one("select current_database()")? == "postgres");
     weir.check_healthy()
 }
 

@@ -2,36 +2,33 @@
 
 use std::sync::Arc;
 
+use weir_config::PgBouncerVersion;
 use weir_proxy::console::{Console, Conversation, Role};
 
 use crate::shared::Shared;
 use crate::talk::Talk;
 
-/// Version of PgBouncer whose console this is. Tools derive the columns they expect from it.
-pub const PGBOUNCER_VERSION: &str = "1.25.2";
+/// Version of PgBouncer whose console this is unless `pgbouncer_compat` chooses another one. Tools derive the columns
+/// they expect from it.
+pub const PGBOUNCER_VERSION: &str = PgBouncerVersion::V1_25.release();
 
 /// Creates the console. `version` is Weir's own, such as `0.1.0`.
 pub fn console(shared: Shared, version: &str) -> impl Console + use<> {
-    let version = shown_version(version).into();
+    let version = version.into();
     Answer { shared, version }
-}
-
-/// Returns the text of SHOW VERSION.
-pub(crate) fn shown_version(version: &str) -> String {
-    // Tools look for "PgBouncer" at the beginning and for the first number after it.
-    format!("PgBouncer {PGBOUNCER_VERSION} (Weir {version})")
 }
 
 struct Answer {
     shared: Shared,
-    /// Result of SHOW VERSION.
+    /// Weir's own version.
     version: Arc<str>,
 }
 
 impl Console for Answer {
     fn greeting(&self) -> Vec<(String, String)> {
+        let release = self.shared.compat().release();
         [
-            ("server_version", format!("{PGBOUNCER_VERSION}/bouncer")),
+            ("server_version", format!("{release}/bouncer")),
             ("client_encoding", "UTF8".to_owned()),
             ("server_encoding", "UTF8".to_owned()),
             ("DateStyle", "ISO".to_owned()),

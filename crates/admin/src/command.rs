@@ -5,6 +5,7 @@ mod table;
 
 use std::borrow::Cow;
 
+use weir_config::PgBouncerVersion;
 use weir_proxy::console::{Order, Role, Shutdown};
 
 use crate::show::Show;
@@ -13,6 +14,9 @@ use crate::token::Token;
 
 use self::table::PAUSE_WRITES;
 pub(crate) use self::table::{COMMANDS, EXPLAIN_ROUTE, RULE, SHOW_DIGESTS};
+
+/// Maximum length of a database's name in bytes, as in PostgreSQL.
+const DATABASE_LEN_MAX: usize = 63;
 
 /// A command.
 pub(crate) struct Entry {
@@ -71,6 +75,8 @@ pub(crate) enum Fault {
     DatabaseMissing,
     /// Command of earlier versions of PgBouncer.
     Gone(&'static str),
+    /// The name of a database is longer than PostgreSQL's may be.
+    LongName,
     /// The argument is not the id of a client.
     NoClient,
     Unknown,
@@ -115,7 +121,11 @@ impl Entry {
     }
 
     /// Parses the tokens after the name into a statement.
-    pub(crate) fn read(&self, rest: &[Token]) -> Result<Statement, Fault> {
+    pub(crate) fn read(
+        &self,
+        rest: &[Token],
+        version: PgBouncerVersion,
+    ) -> Result<Statement, Fault> {
         let statement = match (&self.action, rest) {
             (Action::Constant { column, value }, []) => Statement::Constant { column, value },
             (Action::Gone(why), _) => return Err(Fault::Gone(why)),
@@ -126,7 +136,7 @@ impl Entry {
                 let tag = self.tag(&order);
                 Statement::Perform(order, tag)
             }
-            (Action::Show(show), []) => Statement::Show(show),
+            (Action::Show(show), []) => Statement::Show(show, version),
             (Action::ShowOf(show), []) => Statement::ShowOf(show, None),
             (Action::ShowOf(show), [Token::Word(name)]) => {
                 Statement::ShowOf(show, Some(name.clone()))
@@ -176,7 +186,13 @@ impl Entry {
 
 impl Takes {
     fn read(&self, rest: &[Token]) -> Result<Order, Fault> {
+        let is_long = |name: &String| name.len() > DATABASE_LEN_MAX;
         match (self, rest) {
+            (Self::Database(_) | Self::OptionalDatabase(_), [Token::Word(name)])
+                if is_long(name) =>
+            {
+                Err(Fault::LongName)
+            }
             (Self::Client(order), [id]) => id.id().map(order).ok_or(Fault::NoClient),
             (Self::Client(_), []) => Err(Fault::NoClient),
             (Self::Database(order), [Token::Word(name)]) => Ok(order(name.clone())),
@@ -246,10 +262,12 @@ mod tests {
         let read = |sql: &str| {
             let tokens = tokens(sql.as_bytes()).unwrap();
             let (entry, rest) = find(&tokens).unwrap();
-            entry.read(rest).map(|statement| match statement {
-                Statement::Perform(order, tag) => (order, tag),
-                _ => panic!("no order: {sql}"),
-            })
+            entry
+                .read(rest, PgBouncerVersion::V1_25)
+                .map(|statement| match statement {
+                    Statement::Perform(order, tag) => (order, tag),
+                    _ => panic!("no order: {sql}"),
+                })
         };
         let order = |database: &str, host: &str| Order::Primary {
             database: database.to_owned(),
@@ -275,6 +293,20 @@ mod tests {
             "primary 'shop' is a:1",
         ] {
             assert_eq!(read(sql), Err(Fault::Unknown), "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_no_database_can_have_is_told_as_such() {
+        let fault = |command: &str, length: usize| {
+            let sql = format!("{command} {}", "a".repeat(length));
+            let tokens = tokens(sql.as_bytes()).unwrap();
+            let (entry, rest) = find(&tokens).unwrap();
+            entry.read(rest, PgBouncerVersion::V1_25).err()
+        };
+        for command in ["PAUSE", "DISABLE", "WAIT_CLOSE"] {
+            assert_eq!(fault(command, 63), None, "{command}");
+            assert_eq!(fault(command, 64), Some(Fault::LongName), "{command}");
         }
     }
 

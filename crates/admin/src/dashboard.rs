@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustls::ServerConfig;
+use weir_config::PgBouncerVersion;
 use weir_dashboard::{
     Action, Column, Denied, Kind, Line, Missing, Options, Role, Scope, Series, Source, Table, Who,
 };
@@ -55,7 +56,7 @@ const OF_POOLS: [&str; 16] = [
 pub fn dashboard(shared: Shared, version: &str, inspector: Inspector) -> impl Source + use<> {
     Desk {
         shared,
-        version: crate::answer::shown_version(version),
+        version: version.to_owned(),
         inspector,
         snapshots: Mutex::default(),
     }
@@ -118,13 +119,15 @@ impl Source for Desk {
             false => Arc::default(),
         };
         let view = self.shared.view();
-        let rows = (show.rows)(&Context {
+        let context = Context {
             settings: &view.settings,
             users: &view.users,
             snapshot: &snapshot,
             version: &self.version,
-        });
-        Ok(table(show.headings, rows))
+        };
+        // Pages name the columns that they show, and have those of the newest version.
+        let version = PgBouncerVersion::default();
+        Ok(table(&show.columns(version), show.rows(&context, version)))
     }
 
     fn history(&self, scope: &Scope, seconds: u32) -> Result<Series, Missing> {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use weir_config::PgBouncerVersion;
 use weir_proxy::console::Role;
 
 use crate::command::{Action, COMMANDS, Entry};
@@ -46,7 +47,8 @@ Drivers read or set some parameters when they connect. The console answers with 
 const COLUMNS: &str = "
 ## Columns
 
-Columns in the order of the rows. Columns in *italics* are Weir's own; they follow PgBouncer's.
+Columns in the order of the rows, those of PgBouncer 1.25. `pgbouncer_compat` chooses another version: columns that it does not have
+follow those that it has. Columns in *italics* are Weir's own and come last.
 ";
 
 const HEADER: &str = "| command | role | |\n|---|---|---|\n";
@@ -90,7 +92,8 @@ fn table<'a>(out: &mut String, entries: impl Iterator<Item = &'a Entry>) {
 }
 
 fn columns(out: &mut String, entry: &Entry, show: &Show) {
-    let names = show.headings.iter().map(|heading| {
+    let shown = show.columns(PgBouncerVersion::V1_25);
+    let names = shown.iter().map(|heading| {
         let kind = heading.kind.name();
         match heading.is_ours {
             true => format!("*{}* {kind}", heading.name),

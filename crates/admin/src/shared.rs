@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use weir_config::Settings;
+use weir_config::{PgBouncerVersion, Settings};
 
 use crate::digests::Known;
 
@@ -50,6 +50,11 @@ impl Shared {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// Version of PgBouncer whose console is shown.
+    pub(crate) fn compat(&self) -> PgBouncerVersion {
+        self.view().settings.global.pgbouncer_compat
     }
 
     /// Fingerprints of statements that were shown before.

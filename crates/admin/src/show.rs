@@ -26,7 +26,7 @@ pub(crate) mod waits;
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use weir_config::{FALLBACK, Settings};
+use weir_config::{FALLBACK, PgBouncerVersion, Settings};
 use weir_proxy::console::DATABASES;
 use weir_stats::Snapshot;
 
@@ -114,11 +114,40 @@ pub(crate) struct Heading {
     pub(crate) kind: Kind,
     /// True for columns that PgBouncer does not have; these come last.
     pub(crate) is_ours: bool,
+    /// First version of PgBouncer that has the column.
+    since: PgBouncerVersion,
+    /// Name that the column had before this version.
+    earlier: Option<(&'static str, PgBouncerVersion)>,
 }
 
 impl Heading {
     pub(crate) const fn ours(mut self) -> Self {
         self.is_ours = true;
+        self
+    }
+
+    const fn since(mut self, version: PgBouncerVersion) -> Self {
+        self.since = version;
+        self
+    }
+
+    const fn called(mut self, name: &'static str, before: PgBouncerVersion) -> Self {
+        self.earlier = Some((name, before));
+        self
+    }
+
+    /// True if this version of PgBouncer has the column.
+    pub(crate) fn is_in(&self, version: PgBouncerVersion) -> bool {
+        !self.is_ours && version.has(self.since)
+    }
+
+    /// The column as this version has it.
+    fn in_version(mut self, version: PgBouncerVersion) -> Self {
+        if let Some((name, before)) = self.earlier
+            && !version.has(before)
+        {
+            self.name = name;
+        }
         self
     }
 }
@@ -128,6 +157,8 @@ const fn heading(name: &'static str, kind: Kind) -> Heading {
         name,
         kind,
         is_ours: false,
+        since: PgBouncerVersion::V1_18,
+        earlier: None,
     }
 }
 
@@ -153,7 +184,44 @@ pub(crate) struct Show {
     pub(crate) headings: &'static [Heading],
     /// True if the rows depend on the snapshot.
     pub(crate) is_live: bool,
-    pub(crate) rows: fn(&Context<'_>) -> Vec<Row>,
+    /// Rows with a value for each heading, in the order of [`Show::headings`].
+    rows: fn(&Context<'_>) -> Vec<Row>,
+}
+
+impl Show {
+    /// Columns as a version of PgBouncer has them, followed by those of later versions and Weir's own.
+    pub(crate) fn columns(&self, version: PgBouncerVersion) -> Vec<Heading> {
+        let order = self.order(version).into_iter();
+        let found = order.filter_map(|at| self.headings.get(at));
+        found.map(|heading| heading.in_version(version)).collect()
+    }
+
+    /// Rows for these columns.
+    pub(crate) fn rows(&self, context: &Context<'_>, version: PgBouncerVersion) -> Vec<Row> {
+        let rows = (self.rows)(context);
+        let order = self.order(version);
+        if order.is_sorted() {
+            return rows;
+        }
+        let ordered = |mut row: Row| {
+            debug_assert_eq!(row.len(), order.len(), "a value for each heading");
+            let values = order
+                .iter()
+                .map(|at| row.get_mut(*at).and_then(Option::take));
+            values.collect()
+        };
+        rows.into_iter().map(ordered).collect()
+    }
+
+    /// Places of the headings in the order of a version.
+    fn order(&self, version: PgBouncerVersion) -> Vec<usize> {
+        let mut order: Vec<_> = (0..self.headings.len()).collect();
+        order.sort_by_key(|at| {
+            let heading = self.headings.get(*at);
+            heading.map(|heading| (heading.is_ours, !heading.is_in(version)))
+        });
+        order
+    }
 }
 
 /// Data that rows are made from.
@@ -162,11 +230,16 @@ pub(crate) struct Context<'a> {
     /// Names in `auth_file`.
     pub(crate) users: &'a [String],
     pub(crate) snapshot: &'a Snapshot,
-    /// Result of SHOW VERSION.
+    /// Weir's own version.
     pub(crate) version: &'a str,
 }
 
 impl Context<'_> {
+    /// Version of PgBouncer whose console is shown.
+    fn compat(&self) -> PgBouncerVersion {
+        self.settings.global.pgbouncer_compat
+    }
+
     /// Names of all databases: configured, in use through `*`, and the console's own. Counters outlive a pool, so they do
     /// not keep a name here.
     fn databases(&self) -> BTreeSet<&str> {
@@ -226,11 +299,14 @@ fn seconds(us: u64) -> [Option<String>; 2] {
     [int(us / 1_000_000), int(us % 1_000_000)]
 }
 
-/// `SHOW VERSION`.
+/// `SHOW VERSION`: one column, because exporters read one.
 pub(crate) static VERSION: Show = Show {
     headings: &[text("version")],
     is_live: false,
-    rows: |context| vec![vec![some(context.version)]],
+    rows: |context| {
+        let version = format!("PgBouncer {}", context.compat().release());
+        vec![vec![some(version)]]
+    },
 };
 
 /// `SHOW CONFIG`.
@@ -247,12 +323,7 @@ pub(crate) static CONFIG: Show = Show {
             .into_iter()
             .map(|row| {
                 let changeable = if row.changeable { "yes" } else { "no" };
-                vec![
-                    some(row.key),
-                    Some(row.value),
-                    Some(row.default),
-                    some(changeable),
-                ]
+                vec![some(row.key), row.value, row.default, some(changeable)]
             })
             .collect()
     },
@@ -272,6 +343,7 @@ pub(crate) static STATE: Show = Show {
         ]
         .map(|(key, holds)| vec![some(key), some(if holds { "yes" } else { "no" })])
         .into();
+        rows.push(vec![some("weir_version"), some(context.version)]);
         if let Some(driver) = &context.snapshot.driver {
             rows.push(vec![some("io_driver"), some(driver.name.as_str())]);
             rows.push(vec![some("io_driver_reason"), some(&driver.reason)]);

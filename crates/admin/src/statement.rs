@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use weir_config::PgBouncerVersion;
 use weir_proxy::console::{Order, Refusal, Role, RouteQuestion, Shutdown};
 use weir_wire::sqlstate::SqlState;
 
@@ -34,7 +35,8 @@ pub(crate) enum Statement {
     Ignore,
     /// An order for the engine, and the tag of its answer.
     Perform(Order, Cow<'static, str>),
-    Show(&'static Show),
+    /// A table in the columns of this version, which are those that a client was told.
+    Show(&'static Show, PgBouncerVersion),
     /// Rows of a table whose first column has this value, if there is one.
     ShowOf(&'static Show, Option<String>),
     Stop(Shutdown),
@@ -67,7 +69,7 @@ impl From<Refusal> for Refused {
 
 impl Statement {
     /// Parses a query of a user with this role. Only this function decides what is permitted (hazard SEC-44).
-    pub(crate) fn read(role: Role, sql: &[u8]) -> Result<Self, Refused> {
+    pub(crate) fn read(role: Role, version: PgBouncerVersion, sql: &[u8]) -> Result<Self, Refused> {
         if let Some(arguments) = explain::behind_words(sql) {
             command::permit(EXPLAIN_ROUTE, role)?;
             return explain::read(arguments).map(Self::Explain);
@@ -90,8 +92,9 @@ impl Statement {
             return Err(invalid(sql));
         };
         command::permit(entry.name, role)?;
-        entry.read(rest).map_err(|fault| match fault {
+        entry.read(rest, version).map_err(|fault| match fault {
             command::Fault::DatabaseMissing => Refused::new("a database is required"),
+            command::Fault::LongName => Refused::new("bad arguments"),
             command::Fault::NoClient => Refused::new("invalid client pointer supplied"),
             command::Fault::Gone(why) => Refused::with(SqlState::FEATURE_NOT_SUPPORTED, why),
             command::Fault::Unknown => invalid(sql),
@@ -104,7 +107,8 @@ impl Statement {
             Self::Constant { column, .. } => Some(vec![text(column)].into()),
             Self::Digests(_) => Some(digests::HEADINGS.into()),
             Self::Explain(_) => Some(explain::HEADINGS.into()),
-            Self::Show(show) | Self::ShowOf(show, _) => Some(show.headings.into()),
+            Self::Show(show, version) => Some(show.columns(*version).into()),
+            Self::ShowOf(show, _) => Some(show.headings.into()),
             Self::Empty | Self::Help | Self::Ignore | Self::Perform(..) | Self::Stop(_) => None,
         }
     }

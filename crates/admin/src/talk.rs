@@ -8,6 +8,7 @@ mod extended;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use weir_config::PgBouncerVersion;
 use weir_proxy::console::{Conversation, Refusal, Role, RouteAnswer, Step};
 use weir_stats::Snapshot;
 use weir_wire::encode::{self, ErrorReport, Severity};
@@ -94,12 +95,13 @@ impl Conversation for Talk {
                 let product = self.digests(&question, snapshot);
                 self.answer(product, asked)
             }
-            Some((Statement::Show(show), asked)) => {
-                let product = self.render(show, snapshot, None);
+            Some((Statement::Show(show, version), asked)) => {
+                let product = self.render(show, version, snapshot, None);
                 self.answer(Ok(product), asked)
             }
             Some((Statement::ShowOf(show, name), asked)) => {
-                let product = self.render(show, snapshot, name.as_deref());
+                let version = self.shared.compat();
+                let product = self.render(show, version, snapshot, name.as_deref());
                 self.answer(Ok(product), asked)
             }
             // The engine always answers its last request, so this is a bug; the client still needs an answer.
@@ -137,7 +139,8 @@ impl Talk {
         // As in PostgreSQL, except for bytes after the NUL: the engine's tests send these, and an error serves as
         // well.
         let read = Query::parse(body).map_err(|error| Refused::new(error.to_string()));
-        let read = read.and_then(|query| Statement::read(self.role, query.sql));
+        let read =
+            read.and_then(|query| Statement::read(self.role, self.shared.compat(), query.sql));
         match read {
             Ok(statement) => self.begin(statement, Asked::Simply),
             Err(refused) => Step::Reply(self.answer(Err(refused), Asked::Simply)),
@@ -174,11 +177,13 @@ impl Talk {
                 self.due = Some((statement, asked));
                 return Step::Gather { digests: false };
             }
-            Statement::Show(show) if show.is_live => {
+            Statement::Show(show, _) if show.is_live => {
                 self.due = Some((statement, asked));
                 return Step::Gather { digests: false };
             }
-            Statement::Show(show) => self.render(show, &Snapshot::default(), None),
+            Statement::Show(show, version) => {
+                self.render(show, *version, &Snapshot::default(), None)
+            }
             Statement::Stop(how) => {
                 let how = *how;
                 return Step::Stop(how, self.answer(Ok(Product::tag("SHUTDOWN")), asked));
@@ -188,18 +193,25 @@ impl Talk {
     }
 
     /// Returns a table, or its rows with this value in the first column.
-    fn render(&self, show: &'static Show, snapshot: &Snapshot, name: Option<&str>) -> Product {
+    fn render(
+        &self,
+        show: &'static Show,
+        version: PgBouncerVersion,
+        snapshot: &Snapshot,
+        name: Option<&str>,
+    ) -> Product {
         let view = self.shared.view();
-        let mut rows = (show.rows)(&Context {
+        let context = Context {
             settings: &view.settings,
             users: &view.users,
             snapshot,
             version: &self.version,
-        });
+        };
+        let mut rows = show.rows(&context, version);
         if name.is_some() {
             rows.retain(|row| row.first().is_some_and(|value| value.as_deref() == name));
         }
-        Product::Table(show.headings.into(), rows)
+        Product::Table(show.columns(version).into(), rows)
     }
 
     fn digests(&self, question: &Question, snapshot: &Snapshot) -> Result<Product, Refused> {

@@ -16,7 +16,7 @@ use crate::error::{ConfigError, ErrorKind};
 use crate::expand::{Variables, expand};
 use crate::files::Files;
 use crate::ini::insert_entry;
-use crate::options::{Opt, Scope};
+use crate::options::{Kind, Opt, Scope};
 use crate::point::HostPoint;
 use crate::raw::{Origin, Raw, Values, quoted};
 use crate::rules::{QueryRule, finished};
@@ -370,6 +370,10 @@ fn convert(
             Ok(number) => plain(opt.number(number)?),
             Err(_) => Err(BadValue::plain("the number is too large")),
         },
+        // 1.20 and 1.2 are the same number, and different versions.
+        DeValue::Float(number) if matches!(opt.kind, Kind::Enum(words) if words.contains(&number.as_str())) => {
+            Err(BadValue::plain("must stand in quotes"))
+        }
         DeValue::Float(number) => match number.as_str().parse() {
             Ok(number) => plain(opt.fraction(number)?),
             Err(_) => Err(BadValue::plain("not a number")),

@@ -12,10 +12,10 @@ use crate::value::Value;
 pub struct ConfigRow {
     /// The option.
     pub key: &'static str,
-    /// The value, as PgBouncer's ini spells it.
-    pub value: String,
-    /// PgBouncer's default, in the same spelling.
-    pub default: String,
+    /// The value, as PgBouncer's ini spells it; `None` where PgBouncer shows NULL.
+    pub value: Option<String>,
+    /// PgBouncer's default, likewise.
+    pub default: Option<String>,
     /// True if a reload or SET changes it.
     pub changeable: bool,
 }
@@ -41,15 +41,33 @@ pub fn show_config(settings: &Settings) -> Vec<ConfigRow> {
     rows
 }
 
+/// Options that PgBouncer shows as NULL while they are not set, and not as empty.
+const NULL_IF_UNSET: [&str; 9] = [
+    "auth_dbname",
+    "auth_file",
+    "auth_ident_file",
+    "auth_ldap_options",
+    "auth_user",
+    "client_tls13_ciphers",
+    "conffile",
+    "server_tls13_ciphers",
+    "user",
+];
+
 fn row(opt: &'static Opt, value: &Value) -> ConfigRow {
+    let value = match value {
+        // PgBouncer shows permissions in decimal, and their default as it was written.
+        Value::Int(number) => number.to_string(),
+        value => value.to_ini(opt.kind),
+    };
+    let default = opt.default.unwrap_or_default().to_owned();
+    let may_be_null = NULL_IF_UNSET.contains(&opt.name);
+    let told = |text: String| Some(text).filter(|text| !may_be_null || !text.is_empty());
     ConfigRow {
         key: opt.name,
-        value: match value {
-            // PgBouncer shows permissions in decimal, and their default as it was written.
-            Value::Int(number) => number.to_string(),
-            value => value.to_ini(opt.kind),
-        },
-        default: opt.default.unwrap_or_default().to_owned(),
+        value: told(value),
+        // The command line sets it in PgBouncer, where it has no default.
+        default: told(default).filter(|_| opt.name != "verbose"),
         changeable: opt.reloadable,
     }
 }

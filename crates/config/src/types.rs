@@ -295,6 +295,52 @@ enumeration! {
 }
 
 enumeration! {
+    /// Version of PgBouncer whose console Weir shows.
+    PgBouncerVersion {
+        /// 1.18 (December 2022).
+        V1_18 = "1.18",
+        /// 1.19 (May 2023): peers and `SHOW STATE`.
+        V1_19 = "1.19",
+        /// 1.20 (July 2023).
+        V1_20 = "1.20",
+        /// 1.21 (October 2023): prepared statements.
+        V1_21 = "1.21",
+        /// 1.22 (January 2024).
+        V1_22 = "1.22",
+        /// 1.23 (July 2024): replication, and columns of `SHOW USERS` and `SHOW STATS`.
+        V1_23 = "1.23",
+        /// 1.24 (January 2025): ids, limits on clients, `load_balance_hosts`.
+        V1_24 = "1.24",
+        /// 1.25 (November 2025): idle clients are called idle.
+        #[default]
+        V1_25 = "1.25",
+    }
+}
+
+impl PgBouncerVersion {
+    /// Number of its last release, as `SHOW VERSION` has it.
+    #[must_use]
+    pub const fn release(self) -> &'static str {
+        match self {
+            Self::V1_18 => "1.18.0",
+            Self::V1_19 => "1.19.1",
+            Self::V1_20 => "1.20.1",
+            Self::V1_21 => "1.21.0",
+            Self::V1_22 => "1.22.1",
+            Self::V1_23 => "1.23.1",
+            Self::V1_24 => "1.24.1",
+            Self::V1_25 => "1.25.2",
+        }
+    }
+
+    /// True if this is `since` or a later version.
+    #[must_use]
+    pub const fn has(self, since: Self) -> bool {
+        self as u8 >= since as u8
+    }
+}
+
+enumeration! {
     /// Kind of program that logs, in the words of syslog(3).
     SyslogFacility {
         /// `LOG_AUTH`.

@@ -252,9 +252,11 @@ impl Global {
     pub(crate) fn pause(&self, database: Option<&str>, verb: &'static str) -> Result<(), Refusal> {
         let known = database.map(|name| self.known_database(name, verb));
         let mut halts = lock(&self.halting.halts);
+        if halts.all || halts.suspended {
+            return Err(Refusal::AlreadyPaused);
+        }
         match known.transpose()? {
             Some(name) => drop(halts.paused.insert(name)),
-            None if halts.all || halts.suspended => return Err(Refusal::AlreadyPaused),
             None if self.is_stopping() => return Err(Refusal::ShuttingDown),
             None => halts.all = true,
         }

@@ -28,6 +28,7 @@ pub(crate) mod succession;
 pub(crate) use succession::Arrivals;
 use succession::Offered;
 pub use succession::Succeeded;
+use succession::wait_for_workers;
 
 /// Maximum number of console commands that wait to be carried out.
 const COMMANDS_MAX: usize = 16;
@@ -192,7 +193,8 @@ impl Running {
         self.note(kind, text);
     }
 
-    /// Puts another configuration in force. Listeners and the number of workers stay as they are.
+    /// Puts another configuration in force, and returns when all workers have applied it. Listeners and the number of
+    /// workers stay as they are.
     pub fn reload(&self, setup: Setup) {
         let before = self.global.settled();
         self.global
@@ -202,6 +204,8 @@ impl Running {
         }
         self.tell_all(|| Message::Settings);
         self.global.wake_all();
+        // What a client sends after the answer to a RELOAD must not run by the configuration before it.
+        wait_for_workers(&self.global);
     }
 
     /// Pauses all databases, as the console's PAUSE: no more servers are assigned. Idle servers are closed, used ones

@@ -141,6 +141,7 @@ pub(crate) struct Worker<D> {
     /// Servers to be released after the current event.
     later: VecDeque<ServerId>,
     questions: Questions,
+    console: console::Count,
     /// Time since which traffic is suspended (`SUSPEND`).
     suspended_since: Option<Moment>,
     /// Errors sent to clients.
@@ -182,6 +183,7 @@ impl<D: Driver> Worker<D> {
             answers: Vec::new(),
             later: VecDeque::new(),
             questions: Questions::default(),
+            console: console::Count::default(),
             suspended_since: None,
             errors: Errors::new(),
             turns: 0,

@@ -456,6 +456,8 @@ pub struct Snapshot {
     pub pools: BTreeMap<(String, String), PoolRow>,
     /// Counters by database.
     pub databases: BTreeMap<String, Totals>,
+    /// Counters of the console's clients.
+    pub console: Totals,
     /// Clients that have not finished their login.
     pub login_clients: u64,
     /// Connections that carry cancel requests.
@@ -562,6 +564,7 @@ impl Snapshot {
         for (name, totals) in other.databases {
             self.databases.entry(name).or_default().merge(totals);
         }
+        self.console.merge(other.console);
         self.login_clients += other.login_clients;
         self.cancels += other.cancels;
         self.broken_lookups = self.broken_lookups.max(other.broken_lookups);

@@ -13,6 +13,7 @@ pub(crate) enum Question {
     Pins,
     Pools,
     Servers,
+    State,
     Stats,
     Version,
     Waits,
@@ -21,7 +22,7 @@ pub(crate) enum Question {
 impl Question {
     /// Every question, for `--json` without a view.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Clients,
         Self::Databases,
         Self::Diagnosis,
@@ -32,6 +33,7 @@ impl Question {
         Self::Pins,
         Self::Pools,
         Self::Servers,
+        Self::State,
         Self::Stats,
         Self::Version,
         Self::Waits,
@@ -50,6 +52,7 @@ impl Question {
             Self::Pins => "SHOW PINS",
             Self::Pools => "SHOW POOLS",
             Self::Servers => "SHOW SERVERS",
+            Self::State => "SHOW STATE",
             Self::Stats => "SHOW STATS",
             Self::Version => "SHOW VERSION",
             Self::Waits => "SHOW WAITS",
@@ -69,6 +72,7 @@ impl Question {
             Self::Pins => "PINS",
             Self::Pools => "POOLS",
             Self::Servers => "SERVERS",
+            Self::State => "STATE",
             Self::Stats => "STATS",
             Self::Version => "VERSION",
             Self::Waits => "WAITS",

@@ -115,7 +115,7 @@ impl<C: Connect> Asker<C> {
 
     /// Asks by plan until the connection is lost, and returns the reason.
     fn serve(&self, console: &mut dyn Ask, pause: &mut Duration) -> Result<Lost, Gone> {
-        // Commands that this console does not know, and its version, are asked once per connection.
+        // Commands that this console does not know, and versions, are asked once per connection.
         let mut kept = BTreeMap::new();
         loop {
             if let Some(lost) = self.kill_ordered(console)? {
@@ -176,7 +176,7 @@ fn ask_all(
             Some(reply) => reply.clone(),
             None => console.ask(question.sql())?.map(Arc::new),
         };
-        if reply.is_err() || *question == Question::Version {
+        if reply.is_err() || matches!(question, Question::State | Question::Version) {
             kept.insert(*question, reply.clone());
         }
         replies.push((*question, reply));

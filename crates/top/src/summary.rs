@@ -79,12 +79,17 @@ impl Verdict {
     }
 }
 
-/// Name and version of the pooler: Weir's own where SHOW VERSION has it in parentheses.
+/// Name and version of the pooler. Weir has its own in SHOW STATE, and that of its console in SHOW VERSION.
 pub(crate) fn version(data: &Data) -> Option<String> {
     let table = data.table(Question::Version)?;
-    let text = field(table, table.rows.first()?, "version")?;
-    let inner = text.split_once('(').map(|(_, inner)| inner);
-    let own = inner.and_then(|inner| inner.strip_suffix(')'));
-    let own = own.filter(|own| own.starts_with("Weir"));
-    Some(crate::text::clean(own.unwrap_or(text)))
+    let console = field(table, table.rows.first()?, "version")?;
+    let own = own_version(data).map(|own| format!("Weir {own}"));
+    Some(crate::text::clean(own.as_deref().unwrap_or(console)))
+}
+
+fn own_version(data: &Data) -> Option<&str> {
+    let table = data.table(Question::State)?;
+    let mut rows = table.rows.iter();
+    let own = rows.find(|row| field(table, row, "key") == Some("weir_version"))?;
+    field(table, own, "value")
 }

@@ -118,8 +118,9 @@ impl View {
 }
 
 /// Questions of the header, asked in every view.
-pub(crate) const HEADER: [Question; 4] = [
+pub(crate) const HEADER: [Question; 5] = [
     Question::Version,
+    Question::State,
     Question::Diagnosis,
     Question::Pools,
     Question::Stats,

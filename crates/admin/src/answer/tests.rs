@@ -18,6 +18,7 @@ use crate::command::{COMMANDS, Entry};
 use crate::show::Kind;
 
 mod commands;
+mod compat;
 mod extended;
 mod routes;
 mod tables;

@@ -189,7 +189,7 @@ pub(crate) static COMMANDS: &[Entry] = &[
     show(
         "SHOW STATE",
         &STATE,
-        "Whether the pooler is active, paused or suspended, the interface to the kernel that workers use (`io`), and why.",
+        "Whether the pooler is active, paused or suspended, Weir's version, the interface to the kernel that workers use (`io`), and why.",
     ),
     show(
         "SHOW STATEMENT_LISTS",
@@ -225,7 +225,7 @@ pub(crate) static COMMANDS: &[Entry] = &[
     show(
         "SHOW VERSION",
         &VERSION,
-        "Version of PgBouncer whose console Weir implements, and Weir's own version.",
+        "Version of PgBouncer whose console Weir shows (`pgbouncer_compat`); `SHOW STATE` has Weir's own.",
     ),
     show(
         "SHOW WAITS",

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use weir_config::PgBouncerVersion as Version;
 use weir_stats::{Activity, Buffers, ClientRow, ClientState, Endpoint, ServerRow, ServerState};
 
 use super::{
-    Context, Heading, Row, Show, filled, int, int4, int8, is_console, long, seconds, some, text,
-    timestamp,
+    Context, Heading, Row, Show, filled, int, int4, int8, long, seconds, some, text, timestamp,
 };
 
 /// Columns of both tables.
@@ -16,7 +16,7 @@ macro_rules! headings {
             text("type"),
             text("user"),
             text("database"),
-            text("replication"),
+            text("replication").since(Version::V1_23),
             text("state"),
             text("addr"),
             int4("port"),
@@ -32,8 +32,9 @@ macro_rules! headings {
             int4("remote_pid"),
             text("tls"),
             text("application_name"),
-            int4("prepared_statements"),
-            int8("id"),
+            int4("prepared_statements").since(Version::V1_21),
+            // PgBouncer has an int4, which a busy pooler outgrows in days.
+            int8("id").since(Version::V1_24),
             $($ours),*
         ] as &'static [Heading]
     };
@@ -57,7 +58,11 @@ pub(crate) static CLIENTS: Show = Show {
         int8("bytes_sent").ours()
     ),
     is_live: true,
-    rows: |context| context.snapshot.clients.iter().map(client).collect(),
+    rows: |context| {
+        let clients = context.snapshot.clients.iter();
+        let row = |row| client(row, context.compat());
+        clients.map(row).collect()
+    },
 };
 
 /// `SHOW SERVERS`.
@@ -143,13 +148,12 @@ impl Connection<'_> {
     }
 }
 
-/// PgBouncer's word for the state of a client.
-pub(super) fn state(client: &ClientRow) -> &'static str {
+/// Word of this version of PgBouncer for the state of a client. Before 1.25 clients without a server are active.
+pub(super) fn state(client: &ClientRow, version: Version) -> &'static str {
     match client.state {
         ClientState::Active => "active",
         ClientState::ActiveCancelRequest => "active_cancel_req",
-        // A client of the console never has a server; PgBouncer still calls it active.
-        ClientState::Idle if is_console(&client.database) => "active",
+        ClientState::Idle if !version.has(Version::V1_25) => "active",
         ClientState::Idle => "idle",
         ClientState::Login => "login",
         ClientState::Waiting => "waiting",
@@ -157,8 +161,8 @@ pub(super) fn state(client: &ClientRow) -> &'static str {
     }
 }
 
-fn client(client: &ClientRow) -> Row {
-    let mut row = client_connection(client, state(client)).row();
+fn client(client: &ClientRow, version: Version) -> Row {
+    let mut row = client_connection(client, state(client, version)).row();
     let pin = filled(&client.pin);
     let age = pin.as_ref().and_then(|_| long(client.pin_age_seconds));
     let reason = match client.activity {

@@ -1,5 +1,6 @@
 //! `SHOW DATABASES`: destination and limits of each database.
 
+use weir_config::PgBouncerVersion as Version;
 use weir_config::{Database, FALLBACK, Settings};
 
 use super::{
@@ -16,14 +17,14 @@ pub(crate) static DATABASES: Show = Show {
         text("force_user"),
         int4("pool_size"),
         int4("min_pool_size"),
-        int4("reserve_pool_size"),
-        int4("server_lifetime"),
+        int4("reserve_pool_size").called("reserve_pool", Version::V1_24),
+        int4("server_lifetime").since(Version::V1_23),
         text("pool_mode"),
-        text("load_balance_hosts"),
+        text("load_balance_hosts").since(Version::V1_24),
         int4("max_connections"),
         int4("current_connections"),
-        int4("max_client_connections"),
-        int4("current_client_connections"),
+        int4("max_client_connections").since(Version::V1_24),
+        int4("current_client_connections").since(Version::V1_24),
         int4("paused"),
         int4("disabled"),
     ],

@@ -1,5 +1,7 @@
 //! `SHOW LISTS`: numbers of objects of each kind.
 
+use weir_config::PgBouncerVersion as Version;
+
 use super::{Context, Row, Show, databases, int, int4, is_console, peers, some, text, users};
 
 /// `SHOW LISTS`.
@@ -12,7 +14,7 @@ pub(crate) static LISTS: Show = Show {
 fn rows(context: &Context<'_>) -> Vec<Row> {
     let snapshot = context.snapshot;
     let pools = snapshot.pools.keys().filter(|key| !is_console(&key.0));
-    [
+    let mut rows = [
         ("databases", int(databases::count(context))),
         ("users", int(users::names(context).len())),
         ("peers", int(context.settings.peers.len())),
@@ -29,6 +31,12 @@ fn rows(context: &Context<'_>) -> Vec<Row> {
         ("dns_queries", int(snapshot.dns_pending)),
         ("dns_pending", int(0)),
     ]
-    .map(|(list, items)| vec![some(list), items])
-    .into()
+    .to_vec();
+    if !context.compat().has(Version::V1_19) {
+        // Without peers their rows come last, as columns of later versions do.
+        rows.sort_by_key(|(list, _)| list.starts_with("peer"));
+    }
+    rows.into_iter()
+        .map(|(list, items)| vec![some(list), items])
+        .collect()
 }

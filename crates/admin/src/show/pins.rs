@@ -65,7 +65,7 @@ fn row(context: &Context<'_>, client: &ClientRow) -> Row {
         int(client.remote.port),
         some(&client.pin),
         long(client.pin_age_seconds),
-        some(connections::state(client)),
+        some(connections::state(client, context.compat())),
         long(client.id),
         server.and_then(|server| int(server.remote_pid)),
     ]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_config::PgBouncerVersion as Version;
 use weir_stats::{Percentiles, PoolCounts, PoolRow};
 
 use super::{
@@ -30,7 +31,7 @@ macro_rules! headings {
             int4("maxwait"),
             int4("maxwait_us"),
             text("pool_mode"),
-            text("load_balance_hosts"),
+            text("load_balance_hosts").since(Version::V1_24),
             int4("size").ours(),
             int4("servers").ours(),
             int4("cl_pinned").ours(),

@@ -1,5 +1,6 @@
 //! `SHOW STATS` and related tables: counters by database and in total.
 
+use weir_config::PgBouncerVersion as Version;
 use weir_stats::{Averages, Counters, Totals};
 
 use super::{CONSOLE, Context, Row, Show, is_console, numeric, some, text};
@@ -8,7 +9,7 @@ use super::{CONSOLE, Context, Row, Show, is_console, numeric, some, text};
 pub(crate) static STATS: Show = Show {
     headings: &[
         text("database"),
-        numeric("total_server_assignment_count"),
+        numeric("total_server_assignment_count").since(Version::V1_23),
         numeric("total_xact_count"),
         numeric("total_query_count"),
         numeric("total_received"),
@@ -16,11 +17,11 @@ pub(crate) static STATS: Show = Show {
         numeric("total_xact_time"),
         numeric("total_query_time"),
         numeric("total_wait_time"),
-        numeric("total_client_parse_count"),
-        numeric("total_server_parse_count"),
-        numeric("total_bind_count"),
-        numeric("total_client_login_count"),
-        numeric("avg_server_assignment_count"),
+        numeric("total_client_parse_count").since(Version::V1_24),
+        numeric("total_server_parse_count").since(Version::V1_24),
+        numeric("total_bind_count").since(Version::V1_24),
+        numeric("total_client_login_count").ours(),
+        numeric("avg_server_assignment_count").since(Version::V1_23),
         numeric("avg_xact_count"),
         numeric("avg_query_count"),
         numeric("avg_recv"),
@@ -28,10 +29,10 @@ pub(crate) static STATS: Show = Show {
         numeric("avg_xact_time"),
         numeric("avg_query_time"),
         numeric("avg_wait_time"),
-        numeric("avg_client_parse_count"),
-        numeric("avg_server_parse_count"),
-        numeric("avg_bind_count"),
-        numeric("avg_client_login_count"),
+        numeric("avg_client_parse_count").since(Version::V1_24),
+        numeric("avg_server_parse_count").since(Version::V1_24),
+        numeric("avg_bind_count").since(Version::V1_24),
+        numeric("avg_client_login_count").ours(),
         numeric("total_error_count").ours(),
         numeric("total_pin_count").ours(),
         numeric("total_state_question_count").ours(),
@@ -55,7 +56,7 @@ pub(crate) static STATS: Show = Show {
 pub(crate) static STATS_TOTALS: Show = Show {
     headings: &[
         text("database"),
-        numeric("server_assignment_count"),
+        numeric("server_assignment_count").since(Version::V1_23),
         numeric("xact_count"),
         numeric("query_count"),
         numeric("bytes_received"),
@@ -63,10 +64,10 @@ pub(crate) static STATS_TOTALS: Show = Show {
         numeric("xact_time"),
         numeric("query_time"),
         numeric("wait_time"),
-        numeric("client_parse_count"),
-        numeric("server_parse_count"),
-        numeric("bind_count"),
-        numeric("client_login_count"),
+        numeric("client_parse_count").since(Version::V1_24),
+        numeric("server_parse_count").since(Version::V1_24),
+        numeric("bind_count").since(Version::V1_24),
+        numeric("client_login_count").ours(),
         numeric("error_count").ours(),
         numeric("pin_count").ours(),
         numeric("state_question_count").ours(),
@@ -88,7 +89,7 @@ pub(crate) static STATS_TOTALS: Show = Show {
 pub(crate) static STATS_AVERAGES: Show = Show {
     headings: &[
         text("database"),
-        numeric("server_assignment_count"),
+        numeric("server_assignment_count").since(Version::V1_23),
         numeric("xact_count"),
         numeric("query_count"),
         numeric("bytes_received"),
@@ -96,10 +97,10 @@ pub(crate) static STATS_AVERAGES: Show = Show {
         numeric("xact_time"),
         numeric("query_time"),
         numeric("wait_time"),
-        numeric("avg_client_parse_count"),
-        numeric("avg_server_parse_count"),
-        numeric("avg_bind_count"),
-        numeric("avg_client_login_count"),
+        numeric("avg_client_parse_count").since(Version::V1_24),
+        numeric("avg_server_parse_count").since(Version::V1_24),
+        numeric("avg_bind_count").since(Version::V1_24),
+        numeric("avg_client_login_count").ours(),
     ],
     is_live: true,
     rows: |context| {
@@ -114,45 +115,58 @@ pub(crate) static TOTALS: Show = Show {
     headings: &[text("name"), numeric("value")],
     is_live: true,
     rows: |context| {
+        let snapshot = context.snapshot;
         let mut all = Totals::default();
-        for totals in context.snapshot.databases.values() {
+        for totals in snapshot.databases.values().chain([&snapshot.console]) {
             all.totals += totals.totals;
             all.period += totals.period;
             all.period_us = all.period_us.max(totals.period_us);
         }
         let averages = Averages::of(&all.period, all.period_us);
-        let totals = TOTAL_NAMES.iter().zip(totals_of(&all.totals));
-        let averages = TOTAL_NAMES.iter().zip(averages_of(&averages));
-        let totals = totals.map(|(name, value)| vec![some(format!("total_{name}")), some(value)]);
-        let averages = averages.map(|(name, value)| vec![some(format!("avg_{name}")), some(value)]);
-        totals.chain(averages).collect()
+        let figures = [
+            ("total", totals_of(&all.totals)),
+            ("avg", averages_of(&averages)),
+        ];
+        let each = figures.into_iter().flat_map(|(prefix, values)| {
+            let named = TOTAL_NAMES.iter().zip(values);
+            named.map(move |((name, since), value)| {
+                let name = format!("{prefix}_{name}");
+                (since, vec![some(name), some(value)])
+            })
+        });
+        let mut rows: Vec<_> = each.collect();
+        // Rows that the version does not have come last, as its columns do.
+        let is_later = |since: &Option<Version>| !since.is_some_and(|it| context.compat().has(it));
+        rows.sort_by_key(|(since, _)| is_later(since));
+        rows.into_iter().map(|(_, row)| row).collect()
     },
 };
 
-/// Names of the values in SHOW TOTALS, in the order of [`totals_of`].
-const TOTAL_NAMES: [&str; 12] = [
-    "server_assignment_count",
-    "xact_count",
-    "query_count",
-    "client_bytes",
-    "server_bytes",
-    "xact_time",
-    "query_time",
-    "wait_time",
-    "ps_client_parse_count",
-    "ps_server_parse_count",
-    "ps_bind_count",
-    "client_login_count",
+/// Names of the values in SHOW TOTALS, in the order of [`totals_of`], with the first version that has them.
+const TOTAL_NAMES: [(&str, Option<Version>); 12] = [
+    ("server_assignment_count", Some(Version::V1_23)),
+    ("xact_count", Some(Version::V1_18)),
+    ("query_count", Some(Version::V1_18)),
+    ("client_bytes", Some(Version::V1_18)),
+    ("server_bytes", Some(Version::V1_18)),
+    ("xact_time", Some(Version::V1_18)),
+    ("query_time", Some(Version::V1_18)),
+    ("wait_time", Some(Version::V1_18)),
+    ("ps_client_parse_count", Some(Version::V1_24)),
+    ("ps_server_parse_count", Some(Version::V1_24)),
+    ("ps_bind_count", Some(Version::V1_24)),
+    // 1.26 will have it.
+    ("client_login_count", None),
 ];
 
-/// Rows of all used databases, and of the console, whose counters are zero.
+/// Rows of all used databases and of the console.
 fn by_database(context: &Context<'_>, values: impl Fn(&Totals) -> Vec<u64>) -> Vec<Row> {
-    let own = Totals::default();
-    let databases = context.snapshot.databases.iter();
+    let snapshot = context.snapshot;
+    let databases = snapshot.databases.iter();
     let mut all: Vec<_> = databases
         .filter(|(name, _)| !is_console(name))
         .map(|(name, totals)| (name.as_str(), totals))
-        .chain([(CONSOLE, &own)])
+        .chain([(CONSOLE, &snapshot.console)])
         .collect();
     all.sort_by_key(|(name, _)| *name);
     all.into_iter()

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeSet;
 
+use weir_config::PgBouncerVersion as Version;
+
 use super::{CONSOLE, Context, Row, Show, int, int4, some, text};
 
 /// `SHOW USERS`.
 pub(crate) static USERS: Show = Show {
     headings: &[
         text("name"),
-        text("pool_size"),
-        text("reserve_pool_size"),
+        text("pool_size").since(Version::V1_23),
+        text("reserve_pool_size").since(Version::V1_24),
         text("pool_mode"),
-        int4("max_user_connections"),
-        int4("current_connections"),
-        int4("max_user_client_connections"),
-        int4("current_client_connections"),
+        int4("max_user_connections").since(Version::V1_23),
+        int4("current_connections").since(Version::V1_23),
+        int4("max_user_client_connections").since(Version::V1_24),
+        int4("current_client_connections").since(Version::V1_24),
     ],
     is_live: true,
     rows: |context| {

@@ -51,7 +51,8 @@ impl Talk {
         let reply = Reply::default();
         let reply = match message {
             tag::PARSE => read(Parse::parse(body)).and_then(|parse| {
-                let statement = Statement::read(self.role, parse.sql)?;
+                let version = self.shared.compat();
+                let statement = Statement::read(self.role, version, parse.sql)?;
                 extended
                     .parse(&parse, statement)
                     .map(|()| reply.bare(encode::parse_complete))

@@ -11,8 +11,9 @@ use crate::options::LAG_MAX;
 use crate::routing::{ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain};
 use crate::state::{FunctionName, StateCheck};
 use crate::types::{
-    AuthType, ChannelBinding, Io, ListenAddr, ListenPoint, LogFormat, PoolMode, PoolSize, Secret,
-    SequenceValues, SessionState, SizingGoal, SizingMode, SslMode, SslNegotiation, SyslogFacility,
+    AuthType, ChannelBinding, Io, ListenAddr, ListenPoint, LogFormat, PgBouncerVersion, PoolMode,
+    PoolSize, Secret, SequenceValues, SessionState, SizingGoal, SizingMode, SslMode,
+    SslNegotiation, SyslogFacility,
 };
 use crate::value::Value;
 
@@ -177,6 +178,8 @@ section! {
         admin_users: Vec<String> = list("");
         /// Users who may look at everything in the console.
         stats_users: Vec<String> = list("");
+        /// Version of PgBouncer whose console Weir shows: names and order of columns, words for states, and `SHOW VERSION`. Columns of later versions follow, then Weir's own; commands of later versions work too.
+        pgbouncer_compat: PgBouncerVersion = word(PgBouncerVersion::NAMES, "1.25");
         /// Statement that cleans a server between clients in session pooling; empty sends none.
         server_reset_query: String = text("DISCARD ALL");
         /// Run `server_reset_query` in all pool modes.

@@ -110,6 +110,8 @@ crates/cli/src/logging/syslog.rs
     facilities_have_the_numbers_of_the_c_library: syslog_facility
 conformance/tests/tls_hazards/access.rs
     sec_44_those_who_may_look_may_not_touch: admin_users stats_users
+conformance/tests/drop_in/compat.rs
+    a_reload_shows_the_console_of_another_version: pgbouncer_compat
 crates/proxy/src/worker/tests/options.rs
     server_reset_query_runs_between_sessions_and_always_if_that_is_wished: server_reset_query
     server_reset_query_runs_between_sessions_and_always_if_that_is_wished: server_reset_query_always

@@ -273,3 +273,13 @@ fn no_message_holds_a_password() {
         assert!(!told.contains("hunter2") && told != "no mistake", "{told}");
     }
 }
+
+#[test]
+fn a_version_is_no_number() {
+    check_native(
+        "pgbouncer_compat = 1.20\n",
+        expect![[r#"
+            weir.toml:1: bad value "1.20" for "pgbouncer_compat": must stand in quotes
+        "#]],
+    );
+}

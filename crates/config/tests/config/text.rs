@@ -25,14 +25,16 @@ fn show_config_is_in_pgbouncers_order_and_hides_secrets() {
     assert!(keys.is_sorted());
     let row = |key| {
         let row = rows.iter().find(|row| row.key == key).unwrap();
-        format!(
-            "{} {} {} {}",
-            row.key, row.value, row.default, row.changeable
-        )
+        let shown = |text: &Option<String>| text.clone().unwrap_or_else(|| "NULL".to_owned());
+        let (value, default) = (shown(&row.value), shown(&row.default));
+        format!("{} {value} {default} {}", row.key, row.changeable)
     };
     assert_eq!(row("query_timeout"), "query_timeout 1.25 0 true");
     assert_eq!(row("unix_socket_mode"), "unix_socket_mode 511 0777 false");
-    assert_eq!(row("auth_ldap_options"), "auth_ldap_options ***  true");
+    assert_eq!(row("auth_ldap_options"), "auth_ldap_options *** NULL true");
+    assert_eq!(row("auth_user"), "auth_user NULL NULL true");
+    assert_eq!(row("logfile"), "logfile   true");
+    assert_eq!(row("verbose"), "verbose 0 NULL true");
     assert_eq!(
         row("server_check_query"),
         "server_check_query <empty> <empty> true"

@@ -101,13 +101,15 @@ impl Running {
     }
 }
 
-/// Waits until the workers have processed every client that was handed to them.
-fn wait_for_workers(global: &Global) {
+/// Waits until the workers have processed every message that was sent to them.
+pub(super) fn wait_for_workers(global: &Global) {
     let mailboxes = global.workers.mailboxes.get().map_or(&[][..], |all| all);
     let (passed, answers) = bounded(mailboxes.len());
     for mailbox in mailboxes {
         mailbox.send_waiting(Message::Barrier(passed.clone()));
     }
+    // A worker that has ended does not answer.
+    drop(passed);
     for _ in mailboxes {
         // A worker that hangs is left to the watchdog; the counts so far are reported.
         if answers.recv_timeout(ANSWER_MAX).is_err() {

@@ -1,10 +1,13 @@
 //! Clients of the administration console. Each message is handled when the one before it is answered.
 
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
+use weir_session::client::Client as Session;
 use weir_session::fault::Fault;
 use weir_session::relay::ClientFault;
-use weir_stats::Snapshot;
+use weir_session::settings::Reported;
+use weir_stats::{Counters, Snapshot, Totals};
 use weir_wire::backend::TransactionStatus;
 use weir_wire::encode;
 use weir_wire::frame::{Side, frame};
@@ -38,6 +41,33 @@ pub(super) struct Gathering {
     snapshot: Snapshot,
 }
 
+/// Counters of the console's clients. As in PgBouncer, a session counts as one transaction and one query, with its first
+/// query, and none of its bytes count.
+#[derive(Default)]
+pub(super) struct Count {
+    counters: Counters,
+    /// Counters when the period began, and when the one before it did.
+    period: [Counters; 2],
+}
+
+impl Count {
+    pub(super) fn begin_period(&mut self) {
+        let [last, _] = self.period;
+        self.period = [self.counters, last];
+    }
+
+    pub(super) fn totals(&self, period_us: u64) -> Totals {
+        let [begin, before] = self.period;
+        let is_over = begin != Counters::default();
+        Totals {
+            totals: self.counters,
+            period: begin - before,
+            period_us: if is_over { period_us } else { 0 },
+            ..Totals::default()
+        }
+    }
+}
+
 impl<D: Driver> Worker<D> {
     /// Enters a client of the console into the limits of its user and of the console, then opens the console.
     pub(super) fn join_console(&mut self, id: ClientId, role: Role) {
@@ -68,9 +98,19 @@ impl<D: Driver> Worker<D> {
         let _ = encode::ready_for_query(&mut message, TransactionStatus::Idle);
         self.arm_client(id, None);
         let conversation = self.global.console.open(role);
+        self.console.counters.client_logins += 1;
         let Some(client) = self.tables.clients.must_get_mut(id) else {
             return;
         };
+        if let Phase::Authenticating(login) = &client.phase {
+            let mut parameters = login.hello.parameters.iter();
+            if let Some((name, value)) = parameters.find(|(name, _)| name == "application_name") {
+                let mut reported = Reported::default();
+                // There is room for one.
+                let _ = reported.set(name, value);
+                client.session = Session::new(Arc::default(), Arc::new(reported));
+            }
+        }
         client.identity.guards.console = self.global.limits.open_consoles.try_enter();
         client.phase = Phase::Console(conversation);
         self.driver.keep_awake(client.key);
@@ -114,6 +154,13 @@ impl<D: Driver> Worker<D> {
                 self.global.broken.report(Missing::State);
                 return at;
             };
+            if matches!(message.header.tag, tag::QUERY | tag::EXECUTE) {
+                if client.work.counters.queries == 0 {
+                    self.console.counters.transactions += 1;
+                    self.console.counters.queries += 1;
+                }
+                client.work.counters.queries += 1;
+            }
             let step = conversation.handle(message.header.tag, message.body);
             self.console_step(id, step);
         }

@@ -80,6 +80,7 @@ impl<D: Driver> Worker<D> {
                 .stats_period
                 .as_micros(),
         );
+        snapshot.console = self.console.totals(period_us.unwrap_or(u64::MAX));
         let mut listeners = Vec::new();
         let tallies = self.tables.tallies(self.now);
         for (_, group) in &self.tables.groups {
@@ -338,7 +339,7 @@ impl Tables {
 
 pub(super) fn log_line(snapshot: &Snapshot, period_us: u64) {
     let mut all = Counters::default();
-    for totals in snapshot.databases.values() {
+    for totals in snapshot.databases.values().chain([&snapshot.console]) {
         all += totals.period;
     }
     let a = Averages::of(&all, period_us);

@@ -251,6 +251,7 @@ impl<D: Driver> Worker<D> {
                 timing.begin_period();
             }
         }
+        self.console.begin_period();
         self.stalls.begin_period();
         self.log_stats();
         self.tables.give_back();

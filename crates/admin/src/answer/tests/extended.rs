@@ -94,6 +94,7 @@ fn a_driver_reads_a_table() {
             D | active | yes
             D | paused | no
             D | suspended | no
+            D | weir_version | 0.1.0
             C SHOW
             Z I
         "#]],
@@ -125,12 +126,14 @@ fn a_named_statement_is_described_and_used_again() {
             D | active | yes
             D | paused | no
             D | suspended | no
+            D | weir_version | 0.1.0
             C SHOW
             Z I
             2
             D | active | yes
             D | paused | no
             D | suspended | no
+            D | weir_version | 0.1.0
             C SHOW
             3
             Z I
@@ -163,13 +166,15 @@ fn a_row_limit_suspends_the_portal() {
             D | paused | no
             s
             D | suspended | no
-            C SHOW
+            D | weir_version | 0.1.0
+            s
             C SHOW
             2
             D | active | yes
             D | paused | no
             D | suspended | no
             s
+            D | weir_version | 0.1.0
             C SHOW
             3
             Z I
@@ -227,7 +232,7 @@ fn an_order_that_fails_ends_the_batch() {
         E SERROR VERROR C08P01 Mpooler is not paused/suspended
         Z I
         T version:text
-        D | PgBouncer 1.25.2 (Weir 0.1.0)
+        D | PgBouncer 1.25.2
         C SHOW
         Z I
     "#]]
@@ -498,7 +503,7 @@ fn a_simple_query_forgets_what_is_unnamed() {
         expect![[r#"
             1
             T version:text
-            D | PgBouncer 1.25.2 (Weir 0.1.0)
+            D | PgBouncer 1.25.2
             C SHOW
             Z I
             E SERROR VERROR C26000 Munnamed prepared statement does not exist

@@ -16,9 +16,9 @@ fn show_version_begins_with_what_tools_look_for() {
     check_show(
         "SHOW VERSION",
         expect![[r#"
-        T version:text
-        D | PgBouncer 1.25.2 (Weir 0.1.0)
-    "#]],
+            T version:text
+            D | PgBouncer 1.25.2
+        "#]],
     );
 }
 
@@ -30,7 +30,7 @@ fn show_clients_lists_every_client() {
             T type:text user:text database:text replication:text state:text addr:text port:int4 local_addr:text local_port:int4 connect_time:text request_time:text wait:int4 wait_us:int4 close_needed:int4 ptr:text link:text remote_pid:int4 tls:text application_name:text prepared_statements:int4 id:int8 pin:text pin_age:int8 worker:int4 activity:text activity_us:int8 wait_reason:text transactions:int8 queries:int8 errors:int8 transaction_us:int8 waited_us:int8 bytes_received:int8 bytes_sent:int8
             D | C | alice | shop | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:19 UTC | 0 | 0 | 0 | 0xa | 0xb | 0 | TLSv1.3/TLS_AES_128_GCM_SHA256 | psql | 2 | 10 | LISTEN | 77 | 1 | idle in transaction | 17 | NULL | 0 | 0 | 0 | 0 | 0 | 0 | 0
             D | C | alice | shop | none | waiting | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 2 | 345 | 0 | 0xc |  | 0 |  | psql | 2 | 12 | NULL | NULL | 1 | waiting | 2000345 | pool full | 0 | 0 | 0 | 0 | 0 | 0 | 0
-            D | C | admin | pgbouncer | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0xd |  | 0 |  | psql | 2 | 13 | NULL | NULL | 1 | NULL | NULL | NULL | 0 | 0 | 0 | 0 | 0 | 0 | 0
+            D | C | admin | pgbouncer | none | idle | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0xd |  | 0 |  | psql | 2 | 13 | NULL | NULL | 1 | NULL | NULL | NULL | 0 | 0 | 0 | 0 | 0 | 0 | 0
             D | C | bob | auto | none | active | 192.0.2.9 | 50000 | 192.0.2.1 | 6432 | 2026-07-10 22:19:13 UTC | 2026-07-10 22:19:13 UTC | 0 | 0 | 0 | 0x9 |  | 0 |  | psql | 2 | 9 | temporary object, LISTEN | 78 | 1 | NULL | NULL | NULL | 0 | 0 | 0 | 0 | 0 | 0 | 0
         "#]],
     );
@@ -114,9 +114,9 @@ fn show_stats_has_totals_and_averages() {
     check_show(
         "SHOW STATS",
         expect![[r#"
-            T database:text total_server_assignment_count:numeric total_xact_count:numeric total_query_count:numeric total_received:numeric total_sent:numeric total_xact_time:numeric total_query_time:numeric total_wait_time:numeric total_client_parse_count:numeric total_server_parse_count:numeric total_bind_count:numeric total_client_login_count:numeric avg_server_assignment_count:numeric avg_xact_count:numeric avg_query_count:numeric avg_recv:numeric avg_sent:numeric avg_xact_time:numeric avg_query_time:numeric avg_wait_time:numeric avg_client_parse_count:numeric avg_server_parse_count:numeric avg_bind_count:numeric avg_client_login_count:numeric total_error_count:numeric total_pin_count:numeric total_state_question_count:numeric total_state_miss_count:numeric total_notification_count:numeric total_listen_overflow_count:numeric
+            T database:text total_server_assignment_count:numeric total_xact_count:numeric total_query_count:numeric total_received:numeric total_sent:numeric total_xact_time:numeric total_query_time:numeric total_wait_time:numeric total_client_parse_count:numeric total_server_parse_count:numeric total_bind_count:numeric avg_server_assignment_count:numeric avg_xact_count:numeric avg_query_count:numeric avg_recv:numeric avg_sent:numeric avg_xact_time:numeric avg_query_time:numeric avg_wait_time:numeric avg_client_parse_count:numeric avg_server_parse_count:numeric avg_bind_count:numeric total_client_login_count:numeric avg_client_login_count:numeric total_error_count:numeric total_pin_count:numeric total_state_question_count:numeric total_state_miss_count:numeric total_notification_count:numeric total_listen_overflow_count:numeric
             D | pgbouncer | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0
-            D | shop | 60 | 120 | 240 | 6000 | 18446744073709551615 | 1200 | 1300 | 1400 | 5 | 6 | 7 | 8 | 1 | 2 | 4 | 100 | 307445734561825860 | 10 | 5 | 23 | 0 | 0 | 0 | 0 | 9 | 10 | 11 | 12 | 13 | 14
+            D | shop | 60 | 120 | 240 | 6000 | 18446744073709551615 | 1200 | 1300 | 1400 | 5 | 6 | 7 | 1 | 2 | 4 | 100 | 307445734561825860 | 10 | 5 | 23 | 0 | 0 | 0 | 8 | 0 | 9 | 10 | 11 | 12 | 13 | 14
         "#]],
     );
 }
@@ -150,32 +150,32 @@ fn show_totals_adds_up_all_databases() {
     check_show(
         "SHOW TOTALS",
         expect![[r#"
-        T name:text value:numeric
-        D | total_server_assignment_count | 60
-        D | total_xact_count | 120
-        D | total_query_count | 240
-        D | total_client_bytes | 6000
-        D | total_server_bytes | 18446744073709551615
-        D | total_xact_time | 1200
-        D | total_query_time | 1300
-        D | total_wait_time | 1400
-        D | total_ps_client_parse_count | 5
-        D | total_ps_server_parse_count | 6
-        D | total_ps_bind_count | 7
-        D | total_client_login_count | 8
-        D | avg_server_assignment_count | 1
-        D | avg_xact_count | 2
-        D | avg_query_count | 4
-        D | avg_client_bytes | 100
-        D | avg_server_bytes | 307445734561825860
-        D | avg_xact_time | 10
-        D | avg_query_time | 5
-        D | avg_wait_time | 23
-        D | avg_ps_client_parse_count | 0
-        D | avg_ps_server_parse_count | 0
-        D | avg_ps_bind_count | 0
-        D | avg_client_login_count | 0
-    "#]],
+            T name:text value:numeric
+            D | total_server_assignment_count | 60
+            D | total_xact_count | 120
+            D | total_query_count | 240
+            D | total_client_bytes | 6000
+            D | total_server_bytes | 18446744073709551615
+            D | total_xact_time | 1200
+            D | total_query_time | 1300
+            D | total_wait_time | 1400
+            D | total_ps_client_parse_count | 5
+            D | total_ps_server_parse_count | 6
+            D | total_ps_bind_count | 7
+            D | avg_server_assignment_count | 1
+            D | avg_xact_count | 2
+            D | avg_query_count | 4
+            D | avg_client_bytes | 100
+            D | avg_server_bytes | 307445734561825860
+            D | avg_xact_time | 10
+            D | avg_query_time | 5
+            D | avg_wait_time | 23
+            D | avg_ps_client_parse_count | 0
+            D | avg_ps_server_parse_count | 0
+            D | avg_ps_bind_count | 0
+            D | total_client_login_count | 8
+            D | avg_client_login_count | 0
+        "#]],
     );
 }
 
@@ -270,7 +270,7 @@ fn show_state_tells_what_is_halted() {
         ));
         let wanted = format!(
             "T key:text value:text\nD | active | {active}\nD | paused | {paused}\nD | suspended | {suspended}\n\
-             C SHOW\nZ I\n"
+             D | weir_version | 0.1.0\nC SHOW\nZ I\n"
         );
         assert_eq!(shown(&client.gathered(&snapshot)), wanted);
     }
