@@ -114,6 +114,8 @@ pub use shard::Obstacle;
 pub use shard::SURPLUS_IDLE;
 pub use shard::SURPLUS_SPACING;
 pub use shard::Shard;
+pub use shard::TRANSFERS_PER_LOGIN;
+pub use shard::TRANSFERS_PERIOD;
 pub use shard::Usage;
 pub use shard::Violation;
 pub use shared::ConnectToken;
