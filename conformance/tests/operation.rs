@@ -30,6 +30,8 @@ mod modes;
 mod outliving;
 #[path = "operation/peers.rs"]
 mod peers;
+#[path = "operation/pools.rs"]
+mod pools;
 #[path = "operation/reload.rs"]
 mod reload;
 #[path = "operation/reload_random.rs"]

@@ -23,7 +23,7 @@ pub enum Change {
         /// True if a reload may apply it; false if it needs a restart.
         reloadable: bool,
     },
-    /// An added entry: `databases.NAME`, `users.NAME`, `peers.ID`.
+    /// An added entry: `databases.NAME`, `users.NAME`, `pools.DATABASE.USER`, `peers.ID`.
     Added(String),
     /// A removed entry.
     Removed(String),
@@ -75,6 +75,7 @@ pub fn diff(old: &Settings, new: &Settings) -> Vec<Change> {
         |e| e.values(),
     );
     hosts(&mut changes, old, new);
+    pools(&mut changes, old, new);
     entries(&mut changes, "users", &old.users, &new.users, |e| {
         e.values()
     });
@@ -170,6 +171,19 @@ fn hosts(changes: &mut Vec<Change>, old: &Settings, new: &Settings) {
                 host.values()
             });
         }
+    }
+}
+
+/// Compares the entries of single users of databases.
+fn pools(changes: &mut Vec<Change>, old: &Settings, new: &Settings) {
+    let none = BTreeMap::new();
+    let names: BTreeSet<&String> = old.pools.keys().chain(new.pools.keys()).collect();
+    for name in names {
+        let of = |settings: &'_ Settings| settings.pools.get(name).unwrap_or(&none).clone();
+        let section = format!("pools.{name}");
+        entries(changes, &section, &of(old), &of(new), |entry| {
+            entry.values()
+        });
     }
 }
 

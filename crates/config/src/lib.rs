@@ -81,7 +81,8 @@ pub use crate::load::{Loaded, is_native, load, load_directory, upstream};
 pub use crate::native::{query_rules, rules_of};
 pub use crate::network::Network;
 pub use crate::options::{
-    AUTH_QUERY, Database, Effect, Global, Host, Kind, Opt, Peer, Scope, Unit, UserSettings,
+    AUTH_QUERY, Database, Effect, Global, Host, Kind, Opt, Peer, PoolOptions, Scope, Unit,
+    UserSettings,
 };
 pub use crate::pattern::{FunctionPattern, NamePattern};
 pub use crate::point::HostPoint;

@@ -35,6 +35,13 @@ pub fn schema_json() -> String {
         }
         properties.insert(name.to_owned(), tables(doc, options));
     }
+    let doc = "Users of this database, by name.";
+    let pools = json!({
+        "type": "object",
+        "description": "What is different for one user of one database, by the names of both.",
+        "additionalProperties": tables(doc, section(Scope::Pool)),
+    });
+    properties.insert("pools".to_owned(), pools);
     properties.insert("rules".to_owned(), rules::rules());
     let schema = json!({
         "$schema": SCHEMA,

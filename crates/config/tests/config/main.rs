@@ -11,6 +11,7 @@ mod formats;
 mod hostile;
 mod native;
 mod pgbouncer;
+mod pools;
 mod properties;
 mod resolve;
 mod text;

@@ -116,6 +116,10 @@ fn the_schema_knows_every_option() {
                 ["properties"],
         ),
         (
+            Scope::Pool,
+            &top["pools"]["additionalProperties"]["additionalProperties"]["properties"],
+        ),
+        (
             Scope::User,
             &top["users"]["additionalProperties"]["properties"],
         ),
@@ -135,7 +139,7 @@ fn the_schema_knows_every_option() {
             }
         }
         let tables = match scope {
-            Scope::Global => 4,
+            Scope::Global => 5,
             Scope::Database => 1,
             _ => 0,
         };

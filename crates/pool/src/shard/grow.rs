@@ -558,10 +558,19 @@ impl Shard {
 
     fn expiry(&mut self, started: Moment) -> Moment {
         match self.policy.lifetime {
-            Some(life) if !life.is_zero() => started
-                .plus(life)
-                .plus(self.random.up_to(life / LIFETIME_SPREAD)),
-            _ => Moment::NEVER,
+            Some(life) if life.is_zero() => Moment::NEVER,
+            None => Moment::NEVER,
+            Some(life) => {
+                let (shortest, spread) = match self.policy.lifetime_jitter {
+                    None => (life, life / LIFETIME_SPREAD),
+                    // No server is closed before its first use.
+                    Some(jitter) => {
+                        let jitter = jitter.min(life);
+                        (life - jitter, jitter * 2)
+                    }
+                };
+                started.plus(shortest).plus(self.random.up_to(spread))
+            }
         }
     }
 }
