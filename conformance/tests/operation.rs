@@ -22,6 +22,8 @@ mod lifetimes;
 mod limits;
 #[path = "operation/listen.rs"]
 mod listen;
+#[path = "operation/listeners.rs"]
+mod listeners;
 #[path = "operation/logging.rs"]
 mod logging;
 #[path = "operation/modes.rs"]

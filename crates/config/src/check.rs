@@ -11,6 +11,7 @@ use crate::types::{AuthType, PoolMode, PoolSize, SizingMode, StatementPolicy};
 mod auth;
 mod cluster;
 mod dashboard;
+mod listeners;
 mod pools;
 mod rules;
 mod state;
@@ -30,6 +31,7 @@ pub(crate) fn check(raw: &mut Raw, settings: &Settings, file: &Origin) {
     check_databases(raw, settings);
     cluster::check(raw, settings, file);
     dashboard::check(raw, settings, file);
+    listeners::check(raw, settings);
     pools::check(raw, settings);
     note_sizes(raw, settings);
     note_peers(raw, settings);

@@ -90,12 +90,13 @@ impl Writer<'_> {
             Scope::Global,
             Scope::Database,
             Scope::Host,
+            Scope::Listener,
             Scope::Pool,
             Scope::User,
             Scope::Peer,
         ];
         let mut front = Vec::new();
-        let mut parts: [Vec<Traced>; 6] = Default::default();
+        let mut parts: [Vec<Traced>; 7] = Default::default();
         let mut section = None;
         // Comments right above a section's header belong to the section.
         let mut waiting = Vec::new();
@@ -176,6 +177,7 @@ impl Writer<'_> {
     fn entry(&mut self, scope: Scope, name: &str, at: &Origin) {
         let (section, found) = match scope {
             Scope::Database => ("databases", self.raw.databases.get(name)),
+            Scope::Listener => ("listeners", self.raw.listeners.get(name)),
             Scope::User => ("users", self.raw.users.get(name)),
             Scope::Global | Scope::Host | Scope::Peer | Scope::Pool => {
                 let id = name.parse().ok();

@@ -120,6 +120,7 @@ impl Reader<'_> {
             "pgbouncer" => Section::In(Scope::Global),
             "databases" => Section::In(Scope::Database),
             "hosts" => Section::In(Scope::Host),
+            "listeners" => Section::In(Scope::Listener),
             "pools" => Section::In(Scope::Pool),
             "users" => Section::In(Scope::User),
             "peers" => Section::In(Scope::Peer),
@@ -131,7 +132,15 @@ impl Reader<'_> {
         if let Section::In(scope) = self.section {
             return self.raw.trace(|| Traced::Section(scope));
         }
-        let known = ["databases", "hosts", "peers", "pgbouncer", "pools", "users"];
+        let known = [
+            "databases",
+            "hosts",
+            "listeners",
+            "peers",
+            "pgbouncer",
+            "pools",
+            "users",
+        ];
         let message = match is_whole {
             true => format!("unknown section {}", quoted(name)),
             false => "a section must be [name] with nothing behind it".to_owned(),
@@ -216,13 +225,14 @@ impl Reader<'_> {
         let section = match scope {
             Scope::Database => "in section [databases]",
             Scope::Host => "in section [hosts]",
+            Scope::Listener => "in section [listeners]",
             Scope::Pool => "in section [pools]",
             Scope::User => "in section [users]",
             _ => "in section [peers]",
         };
         let dialect = match scope {
             // Sections of Weir's own, so flags may be words.
-            Scope::Host | Scope::Pool => Dialect::Native,
+            Scope::Host | Scope::Listener | Scope::Pool => Dialect::Native,
             _ => Dialect::Entry,
         };
         let mut after_password = false;
@@ -319,6 +329,7 @@ pub(crate) fn insert_entry(raw: &mut Raw, scope: Scope, name: String, values: Va
     let shown = name.clone();
     let before = match scope {
         Scope::Database => raw.databases.insert(name, entry),
+        Scope::Listener => raw.listeners.insert(name, entry),
         Scope::User => raw.users.insert(name, entry),
         Scope::Global | Scope::Host | Scope::Peer | Scope::Pool => {
             match name.parse().ok().filter(|id| (1..=65_535).contains(id)) {

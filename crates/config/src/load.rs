@@ -270,6 +270,9 @@ fn sources(raw: &Raw) -> BTreeMap<String, Origin> {
             add(format!("databases.{name}.hosts.{point}."), values);
         }
     }
+    raw.listeners
+        .iter()
+        .for_each(|(name, (values, _))| add(format!("listeners.{name}."), values));
     for (name, entries) in &raw.pools {
         for (user, (values, _)) in entries {
             add(format!("pools.{name}.{user}."), values);

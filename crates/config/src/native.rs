@@ -209,11 +209,12 @@ impl Reader<'_> {
             let name: &str = key.get_ref();
             match (name, value.get_ref()) {
                 ("databases", DeValue::Table(table)) => self.entries(Scope::Database, name, table),
+                ("listeners", DeValue::Table(table)) => self.entries(Scope::Listener, name, table),
                 ("pools", DeValue::Table(table)) => self.pools(table),
                 ("users", DeValue::Table(table)) => self.entries(Scope::User, name, table),
                 ("peers", DeValue::Table(table)) => self.entries(Scope::Peer, name, table),
                 ("rules", _) => self.rules(value, &at),
-                ("databases" | "users" | "peers" | "pools", _) => {
+                ("databases" | "listeners" | "users" | "peers" | "pools", _) => {
                     let more = if name == "pools" {
                         "DATABASE.USER"
                     } else {
@@ -225,7 +226,7 @@ impl Reader<'_> {
                 (_, DeValue::Table(_)) if Scope::Global.find(name).is_none() => {
                     let message = format!(
                         "unknown table {}; global options stand at the top level, the others in \
-                         [databases.NAME], [users.NAME], [pools.DATABASE.USER] and [peers.ID]",
+                         [databases.NAME], [users.NAME], [pools.DATABASE.USER], [listeners.NAME] and [peers.ID]",
                         quoted(name)
                     );
                     self.raw.fail_at(&at, ErrorKind::UnknownKey, message);

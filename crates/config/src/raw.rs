@@ -55,6 +55,7 @@ pub(crate) struct Raw {
     pub(crate) databases: BTreeMap<String, (Values, Origin)>,
     /// Tables of single hosts, by database and host.
     pub(crate) hosts: BTreeMap<String, BTreeMap<HostPoint, (Values, Origin)>>,
+    pub(crate) listeners: BTreeMap<String, (Values, Origin)>,
     /// Entries of `[pools]`, by database and user.
     pub(crate) pools: BTreeMap<String, BTreeMap<String, (Values, Origin)>>,
     pub(crate) users: BTreeMap<String, (Values, Origin)>,
@@ -124,7 +125,7 @@ impl Raw {
         let global = self.global.values().map(|(_, at)| at);
         let pools = self.pools.values().flat_map(BTreeMap::values);
         let entries = self.databases.values().chain(self.users.values());
-        let entries = entries.chain(pools);
+        let entries = entries.chain(pools).chain(self.listeners.values());
         let places = global.chain(entries.map(|(_, at)| at));
         places
             .chain(self.peers.values().map(|(_, at)| at))

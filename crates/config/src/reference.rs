@@ -70,6 +70,14 @@ pool_mode = \"transaction\"
 weight = 50
 ```
 
+**Listeners**: an entry of `[listeners]` opens another port or unix socket, whose clients get its pool mode or begin on hosts of its role.
+
+```toml
+[listeners.replicas]
+listen_port = 5001
+role = \"replica\"
+```
+
 **Environment**: the variable `WEIR_` plus the name of a global option in upper case sets this option, for example
 `WEIR_WORKERS=1`. The variable takes precedence over the file, and its value is written as in either format. An unknown
 `WEIR_` variable is a mistake, except
@@ -105,6 +113,7 @@ pub fn reference_markdown() -> String {
             Scope::Host,
             "`[databases.NAME.hosts.ADDRESS]`, in the ini `[hosts]`",
         ),
+        (Scope::Listener, "`[listeners]`"),
         (Scope::Pool, "`[pools.DATABASE.USER]`, in the ini `[pools]`"),
         (Scope::User, "`[users]`"),
         (Scope::Peer, "`[peers]`"),

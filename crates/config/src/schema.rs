@@ -25,6 +25,11 @@ pub fn schema_json() -> String {
             Scope::Database,
             "Databases by the name that clients use; \"*\" is every other.",
         ),
+        (
+            "listeners",
+            Scope::Listener,
+            "Further ports and unix sockets, by any name.",
+        ),
         ("users", Scope::User, "What is different for some users."),
         ("peers", Scope::Peer, "Other poolers, by their peer_id."),
     ] {

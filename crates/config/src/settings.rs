@@ -8,7 +8,9 @@ use std::time::Duration;
 use weir_rules::StatementList;
 
 use crate::cluster::{Cluster, HostTables};
-use crate::options::{Database, Global, Host, Opt, Peer, PoolOptions, Scope, UserSettings};
+use crate::options::{
+    Database, Global, Host, Listener, Opt, Peer, PoolOptions, Scope, UserSettings,
+};
 use crate::raw::{Raw, Values};
 use crate::rules::QueryRule;
 use crate::state::{FunctionName, StateCheck};
@@ -35,6 +37,8 @@ pub struct Settings {
     pub hosts: BTreeMap<String, HostTables>,
     /// `[pools]` by database and user; `*` stands for the databases of the fallback. Never empty ones.
     pub pools: BTreeMap<String, BTreeMap<String, PoolOptions>>,
+    /// `[listeners]` by name.
+    pub listeners: BTreeMap<String, Listener>,
     /// `[users]` by name.
     pub users: BTreeMap<String, UserSettings>,
     /// `[peers]` by id.
@@ -175,8 +179,19 @@ impl Settings {
     /// Settings of the pool (mode, sizes, waiting) look up the user on the server. Settings of the client (timeouts,
     /// client limit) look up the user who logged in, both in `[pools]` and in `[users]`. These differ if the database forces a user.
     #[must_use]
-    #[expect(clippy::too_many_lines, reason = "a flat table, one row per setting")]
     pub fn pool(&self, database: &str, user: &str) -> Option<PoolSettings> {
+        self.pool_in(database, user, None)
+    }
+
+    /// As [`Settings::pool`], for a client whose listener sets the pool mode.
+    #[must_use]
+    #[expect(clippy::too_many_lines, reason = "a flat table, one row per setting")]
+    pub fn pool_in(
+        &self,
+        database: &str,
+        user: &str,
+        mode: Option<PoolMode>,
+    ) -> Option<PoolSettings> {
         let (entry, is_auto) = self.database(database)?;
         let server_user = entry.user.as_deref().unwrap_or(user);
         let server = self.users.get(server_user);
@@ -196,8 +211,8 @@ impl Settings {
             let pool = own_client.and_then(pool);
             pick_time(pool.or_else(|| client.and_then(own)), global)
         };
-        let pool_mode = own
-            .and_then(|p| p.pool_mode)
+        let pool_mode = mode
+            .or_else(|| own.and_then(|p| p.pool_mode))
             .or_else(|| server.and_then(|u| u.pool_mode))
             .or(entry.pool_mode)
             .unwrap_or(global.pool_mode);
@@ -378,6 +393,39 @@ impl Settings {
         [(String::new(), global)].into_iter().chain(own).collect()
     }
 
+    /// Returns the listener with this port, if it is one of `[listeners]`.
+    #[must_use]
+    pub fn listener(&self, port: u16) -> Option<&Listener> {
+        let mut listeners = self.listeners.values();
+        listeners.find(|listener| listener.listen_port == port)
+    }
+
+    /// Returns the options for opening sockets: the global ones, then those of each of `[listeners]`.
+    #[must_use]
+    pub fn listening(&self) -> Vec<Global> {
+        let own = self.listeners.values().map(|own| self.listening_as(own));
+        std::iter::once(self.global.clone()).chain(own).collect()
+    }
+
+    /// Returns the global options with those of a listener.
+    pub(crate) fn listening_as(&self, listener: &Listener) -> Global {
+        let mut global = self.global.clone();
+        global.listen_port = listener.listen_port;
+        if let Some(addresses) = &listener.listen_addr {
+            global.listen_addr.clone_from(addresses);
+        }
+        if let Some(directory) = &listener.unix_socket_dir {
+            global.unix_socket_dir.clone_from(directory);
+        }
+        global
+    }
+
+    /// True if a database has several hosts.
+    pub(crate) fn has_clusters(&self) -> bool {
+        let mut databases = self.databases.iter();
+        databases.any(|(name, entry)| !self.cluster_hosts(name, entry).is_empty())
+    }
+
     /// Returns the entry of `[pools]` for this user of a database: by the name that the client uses, else by that of the
     /// database's entry.
     fn pool_options(&self, database: &str, entry: &str, user: &str) -> Option<&PoolOptions> {
@@ -433,6 +481,10 @@ impl Settings {
             });
             (name.clone(), tables.collect())
         });
+        let listeners = raw.listeners.iter().map(|(name, (values, _))| {
+            let get = |key: &str| value_of(values, Scope::Listener, key, format);
+            (name.clone(), Listener::from_values(&get))
+        });
         let users = raw.users.iter().map(|(name, (values, _))| {
             let get = |key: &str| value_of(values, Scope::User, key, format);
             (name.clone(), UserSettings::from_values(&get))
@@ -445,6 +497,7 @@ impl Settings {
             databases: databases.collect(),
             hosts: hosts.collect(),
             pools: pools.collect(),
+            listeners: listeners.collect(),
             users: users.collect(),
             peers: peers.collect(),
             rules: crate::rules::finished(raw.rules.clone()),

@@ -84,6 +84,11 @@ pub fn effective_text(loaded: &Loaded) -> String {
             table(&mut out, loaded, &header, &prefix, host.values());
         }
     }
+    for (name, entry) in &settings.listeners {
+        let header = format!("[listeners.{}]", toml_key(name));
+        let prefix = format!("listeners.{name}.");
+        table(&mut out, loaded, &header, &prefix, entry.values());
+    }
     for (name, entries) in &settings.pools {
         for (user, entry) in entries {
             let header = format!("[pools.{}.{}]", toml_key(name), toml_key(user));

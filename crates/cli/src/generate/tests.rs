@@ -76,6 +76,7 @@ fn every_option_is_in_the_page_of_the_file() {
     for scope in [
         Scope::Global,
         Scope::Database,
+        Scope::Listener,
         Scope::Pool,
         Scope::User,
         Scope::Peer,

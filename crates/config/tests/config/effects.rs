@@ -236,6 +236,15 @@ crates/proxy/src/worker/tests/statement_lists.rs
     what_a_user_has_run_is_what_it_may_run: statement_policy
 ";
 
+const LISTENER: &str = "\
+conformance/tests/operation/listeners.rs
+    clients_of_a_second_port_have_the_pool_mode_of_their_listener: listen_port unix_socket_dir pool_mode
+conformance/tests/replicas/targets.rs
+    the_role_of_a_listener_decides_where_its_sessions_begin: role
+crates/config/tests/config/listeners.rs
+    a_listener_inherits_its_addresses_and_may_have_its_own: listen_addr
+";
+
 const POOL: &str = "\
 conformance/tests/operation/pools.rs
     one_user_of_one_database_has_a_size_and_a_mode_of_its_own: pool_size pool_mode
@@ -340,6 +349,7 @@ fn every_option_has_a_test_that_shows_what_it_does() {
     wrong.extend(mistakes(Scope::Database, DATABASE, |opt| !overrides(opt)));
     wrong.extend(mistakes(Scope::Host, "", |_| true));
     wrong.extend(mistakes(Scope::User, USER, |opt| !overrides(opt)));
+    wrong.extend(mistakes(Scope::Listener, LISTENER, |_| true));
     wrong.extend(mistakes(Scope::Pool, POOL, |opt| !overrides(opt)));
     wrong.extend(mistakes(Scope::Peer, PEER, |_| true));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -9,6 +9,7 @@ mod effects;
 mod errors;
 mod formats;
 mod hostile;
+mod listeners;
 mod native;
 mod pgbouncer;
 mod pools;

@@ -116,6 +116,10 @@ fn the_schema_knows_every_option() {
                 ["properties"],
         ),
         (
+            Scope::Listener,
+            &top["listeners"]["additionalProperties"]["properties"],
+        ),
+        (
             Scope::Pool,
             &top["pools"]["additionalProperties"]["additionalProperties"]["properties"],
         ),
@@ -139,7 +143,7 @@ fn the_schema_knows_every_option() {
             }
         }
         let tables = match scope {
-            Scope::Global => 5,
+            Scope::Global => 6,
             Scope::Database => 1,
             _ => 0,
         };
