@@ -104,6 +104,7 @@ pub use moment::ServerId;
 pub use policy::Policy;
 pub use quota::Entered;
 pub use quota::Quota;
+pub use shard::ASK_PATIENCE;
 pub use shard::Counts;
 pub use shard::EVICT_RETRY;
 pub use shard::IDLE_SPREAD;

@@ -69,6 +69,9 @@ pub const SURPLUS_IDLE: Duration = Duration::from_secs(5);
 /// transfers take about as much time as a login, so that a lane never spends more than twice what was necessary.
 pub const TRANSFERS_PER_LOGIN: u32 = 64;
 
+/// Time after which a lane no longer counts on the answer to [`Action::Ask`]: the other worker may be busy.
+pub const ASK_PATIENCE: Duration = Duration::from_millis(10);
+
 /// See [`TRANSFERS_PER_LOGIN`].
 pub const TRANSFERS_PERIOD: Duration = Duration::from_secs(1);
 
@@ -119,6 +122,8 @@ pub struct Shard {
     /// An `Action::Ask` has not been answered yet.
     asking: bool,
     asked: demand::Asked,
+    /// When that action was given.
+    asked_at: Moment,
     /// Number of waiters that servers which come to other lanes will serve.
     relying: usize,
     clients: usize,
@@ -201,6 +206,7 @@ impl Shard {
             connecting: 0,
             asking: false,
             asked: demand::Asked::default(),
+            asked_at: Moment(0),
             relying: 0,
             clients: 0,
             last: Moment(0),

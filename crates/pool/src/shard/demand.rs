@@ -10,6 +10,7 @@
 use crate::action::Action;
 use crate::line::Line;
 use crate::moment::Moment;
+use crate::shard::ASK_PATIENCE;
 use crate::shard::Shard;
 use crate::shard::TRANSFERS_PER_LOGIN;
 use crate::shard::TRANSFERS_PERIOD;
@@ -28,6 +29,18 @@ impl Shard {
         self.unmet_here().saturating_sub(self.relying)
     }
 
+    /// Moment until which an answer to `Action::Ask` is waited for, if there is one to come.
+    pub(super) fn answer_due(&self) -> Option<Moment> {
+        self.asking.then(|| self.asked_at.plus(ASK_PATIENCE))
+    }
+
+    /// Asks this lane for an idle server.
+    pub(super) fn begin_asking(&mut self, lane: usize) {
+        self.asking = true;
+        self.asked_at = self.last;
+        self.actions.push_back(Action::Ask { lane });
+    }
+
     /// Number of waiters that rely on other lanes. Those that were served meanwhile do not.
     pub(super) fn relying(&self) -> usize {
         self.relying.min(self.unmet_here())
@@ -40,7 +53,8 @@ impl Shard {
             return 0;
         }
         let coming = self.tokens + self.connecting + self.shared.deliveries(self.lane);
-        waiting.saturating_sub(coming + usize::from(self.asking))
+        let is_answer_near = self.answer_due().is_some_and(|due| self.last < due);
+        waiting.saturating_sub(coming + usize::from(is_answer_near))
     }
 
     /// Number of logins in progress less the number of waiters.
@@ -93,8 +107,7 @@ impl Shard {
         }
         if self.asked.count < TRANSFERS_PER_LOGIN {
             self.asked.count += 1;
-            self.asking = true;
-            self.actions.push_back(Action::Ask { lane });
+            self.begin_asking(lane);
         }
     }
 }
@@ -146,6 +159,21 @@ mod tests {
         // Somebody was faster: now a server of its own is needed.
         pool.shards[1].ask_answered(Moment(9), false);
         begin_login(&mut pool.shards[1], 2);
+    }
+
+    #[test]
+    fn a_lane_whose_question_is_not_answered_soon_opens_a_server() {
+        let mut pool = pool(2, of_size(9));
+        serve(&mut pool.shards[0], Moment(1), 1, 1);
+        let answer = pool.shards[0].checkin(Moment(9), ServerId(1));
+        assert_eq!(answer, Checkin::Idle);
+        let two = &mut pool.shards[1];
+        queue(two, 2);
+        assert!(matches!(actions(two)[..], [Action::Ask { lane: 0 }]));
+        let due = Moment(9).plus(ASK_PATIENCE);
+        assert_eq!(two.next_tick(), Some(due));
+        two.tick(due);
+        begin_login(two, 2);
     }
 
     #[test]

@@ -287,8 +287,7 @@ impl Shard {
         if let Some((lane, since)) = self.shared.coldest_lane(self.lane)
             && is_cold(since)
         {
-            self.asking = true;
-            self.actions.push_back(Action::Ask { lane });
+            self.begin_asking(lane);
         }
     }
 
@@ -299,8 +298,7 @@ impl Shard {
             && self.is_out_of_seats()
             && let Some((lane, _)) = self.shared.keeping_lane(self.lane)
         {
-            self.asking = true;
-            self.actions.push_back(Action::Ask { lane });
+            self.begin_asking(lane);
         }
     }
 
