@@ -27,6 +27,8 @@ pub struct Config {
     settings: BTreeMap<String, String>,
     users: Vec<String>,
     peers: Vec<String>,
+    /// Further sections, at the end of the file.
+    sections: String,
     userlist: String,
     /// File instead of one with `userlist`.
     auth_file: Option<String>,
@@ -55,6 +57,7 @@ impl Config {
             settings: settings.into(),
             users: Vec::new(),
             peers: Vec::new(),
+            sections: String::new(),
             userlist: "\"postgres\" \"\"\n".to_owned(),
             auth_file: None,
             env: vec![("WEIR_WORKERS".to_owned(), "2".to_owned())],
@@ -102,6 +105,14 @@ impl Config {
     #[must_use]
     pub fn peer(mut self, line: &str) -> Self {
         self.peers.push(line.to_owned());
+        self
+    }
+
+    /// Adds a section with its lines.
+    #[must_use]
+    pub fn section(mut self, text: &str) -> Self {
+        self.sections.push_str(text);
+        self.sections.push('\n');
         self
     }
 
@@ -171,6 +182,7 @@ impl Config {
         if !self.peers.is_empty() {
             ini.push_str(&format!("[peers]\n{}\n", self.peers.join("\n")));
         }
+        ini.push_str(&self.sections);
         directory.write("weir.ini", &ini)
     }
 }

@@ -22,6 +22,8 @@ mod lifetimes;
 mod limits;
 #[path = "operation/listen.rs"]
 mod listen;
+#[path = "operation/listeners.rs"]
+mod listeners;
 #[path = "operation/logging.rs"]
 mod logging;
 #[path = "operation/modes.rs"]
@@ -30,6 +32,8 @@ mod modes;
 mod outliving;
 #[path = "operation/peers.rs"]
 mod peers;
+#[path = "operation/pools.rs"]
+mod pools;
 #[path = "operation/reload.rs"]
 mod reload;
 #[path = "operation/reload_random.rs"]

@@ -1,7 +1,10 @@
 //! Pools that come and go without clients.
 
+use std::sync::Barrier;
+
 use anyhow::Context;
 use anyhow::Result;
+use anyhow::bail;
 use anyhow::ensure;
 use weir_conformance::Config;
 use weir_conformance::Raw;
@@ -61,6 +64,103 @@ fn an_auto_database_leaves_after_its_timeout_whatever_stats_period_is() -> Resul
         ensure!(client.query_one("select 1")? == "1");
         Ok(())
     })
+}
+
+/// Server connections that a pooler has opened for a database.
+fn opened(pooler: &Weir, database: &str) -> usize {
+    let log = pooler.log();
+    let lines = log.lines().filter(|line| {
+        let is_server = line.contains("S-0x") && line.contains(&format!(" {database}/"));
+        is_server && line.contains("new connection to server")
+    });
+    lines.count()
+}
+
+/// Clients that one thread each lets run this many transactions at the same time, from login to logout.
+fn at_once(pooler: &Weir, database: &str, clients: usize, transactions: usize) -> Result<()> {
+    let barrier = Barrier::new(clients);
+    let run = || {
+        barrier.wait();
+        let mut client = pooler.connect(database)?;
+        for _ in 0..transactions {
+            ensure!(client.query_one("select 1")? == "1");
+        }
+        client.terminate();
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..clients).map(|_| scope.spawn(run)).collect();
+        threads.into_iter().try_for_each(|thread| {
+            let ended = thread.join();
+            ended.unwrap_or_else(|_| bail!("a client panicked"))
+        })
+    })
+}
+
+#[test]
+fn a_cold_start_opens_no_more_servers_than_clients_wait() -> Result<()> {
+    let postgres = database("drop_cold_one")?;
+    for name in [
+        "drop_cold_eager",
+        "drop_cold_stay",
+        "drop_cold_2",
+        "drop_cold_5",
+        "drop_cold_30",
+    ] {
+        postgres.create_database(name)?;
+    }
+    let config = Config::to(postgres.port())
+        .set("default_pool_size", "40")
+        .set("server_lifetime", "3600");
+    both(&config, |pooler| {
+        // Clients that come, run one transaction and leave, one after the other.
+        for _ in 0..50 {
+            let mut client = pooler.connect("drop_cold_one")?;
+            ensure!(client.query_one("select 1")? == "1");
+            client.terminate();
+        }
+        let count = opened(pooler, "drop_cold_one");
+        ensure!(count == 1, "{count} servers for one client at a time");
+        // A client that sends its request together with its start-up packet.
+        let mut bytes = frontend::startup(
+            frontend::VERSION_3_0,
+            &[("user", "postgres"), ("database", "drop_cold_eager")],
+        );
+        bytes.extend(frontend::query("select 1"));
+        let mut client = Raw::tcp(pooler.port(), PATIENCE)?;
+        client.send(&bytes)?;
+        client.welcomed()?;
+        client.read_until_ready()?;
+        let count = opened(pooler, "drop_cold_eager");
+        ensure!(count == 1, "{count} servers for an eager client");
+        // Clients that stay, but run their transactions one after the other.
+        let mut clients = Vec::new();
+        for _ in 0..10 {
+            let mut client = pooler.connect("drop_cold_stay")?;
+            ensure!(client.query_one("select 1")? == "1");
+            clients.push(client);
+        }
+        let count = opened(pooler, "drop_cold_stay");
+        ensure!(count == 1, "{count} servers for one transaction at a time");
+        for clients in [2, 5, 30] {
+            let name = format!("drop_cold_{clients}");
+            at_once(pooler, &name, clients, 20)?;
+            let count = opened(pooler, &name);
+            // Each of Weir's two workers may miss that a server has just become free on the other one.
+            ensure!(
+                count <= clients + 2,
+                "{count} servers for {clients} clients"
+            );
+        }
+        Ok(())
+    })?;
+    let mut weir = Weir::start(&config.workers(1))?;
+    for clients in [2, 5, 30] {
+        at_once(&weir, "postgres", clients, 20)?;
+        let count = opened(&weir, "postgres");
+        ensure!(count <= clients, "{count} servers for {clients} clients");
+    }
+    weir.check_healthy()
 }
 
 #[test]

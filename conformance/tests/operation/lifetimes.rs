@@ -7,8 +7,10 @@ use anyhow::ensure;
 use weir_conformance::Raw;
 use weir_conformance::Weir;
 use weir_conformance::clock;
+use weir_conformance::frontend;
 
 use crate::support::Server;
+use crate::support::clients;
 use crate::support::took;
 
 #[test]
@@ -40,6 +42,34 @@ fn server_lifetime_closes_old_servers_when_they_are_free() -> Result<()> {
     ensure!(raw.query_one("select pg_backend_pid()")? == second);
     raw.query("commit")?;
     server.wait_count(0)
+}
+
+#[test]
+fn lifetimes_differ_by_server_lifetime_jitter() -> Result<()> {
+    let mut server = Server::new("op_jitter")?;
+    let config = server.config().set("server_lifetime", "3");
+    let config = config.set("server_lifetime_jitter", "2");
+    let weir = Weir::start(&config.set("min_pool_size", "0"))?;
+    let mut clients = clients(&weir, "op_jitter", 12)?;
+    let begun = clock::now();
+    for client in &mut clients {
+        client.send(&frontend::query("select pg_sleep(0.3)"))?;
+    }
+    for client in &mut clients {
+        client.read_until_ready()?;
+    }
+    ensure!(server.count()? == 12);
+    // From one to five seconds after the login: never all twelve at the same time.
+    let mut counts = Vec::new();
+    while server.count()? > 0 {
+        counts.push(server.count()?);
+        ensure!(begun.elapsed() < Duration::from_secs(20), "{counts:?}");
+    }
+    let took = begun.elapsed();
+    counts.dedup();
+    ensure!(counts.len() > 4, "all at once: {counts:?}");
+    ensure!(took < Duration::from_secs(9), "{took:?}");
+    Ok(())
 }
 
 #[test]

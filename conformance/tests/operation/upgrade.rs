@@ -38,14 +38,14 @@ const UPGRADES: u32 = 3;
 const CLIENTS: u32 = 50;
 
 /// A Weir that is replaced repeatedly. The first process is a child of the suite, the others are not.
-struct Chain {
+pub(crate) struct Chain {
     first: Weir,
     pid: u32,
     _files: TempDir,
 }
 
 impl Chain {
-    fn start(config: Config) -> Result<Self> {
+    pub(crate) fn start(config: Config) -> Result<Self> {
         let files = TempDir::new()?;
         let pidfile = files.path().join("pid");
         let first = Weir::start(&config.set("pidfile", &pidfile.to_string_lossy()))?;
@@ -57,12 +57,12 @@ impl Chain {
         })
     }
 
-    fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.first.port()
     }
 
     /// Upgrades and returns the output; fails if the upgrade failed.
-    fn upgrade(&mut self) -> Result<String> {
+    pub(crate) fn upgrade(&mut self) -> Result<String> {
         let (text, is_good) = self.try_upgrade()?;
         ensure!(is_good, "{text}\n{}", tools::tail(&self.first.log(), 40));
         let pid = text.split_whitespace().nth(1).context("no process")?;

@@ -71,6 +71,13 @@ impl World {
         Self::with_paths(cluster, 0..=0, options)
     }
 
+    /// Starts everything as [`World::start`], with this section in the file.
+    pub(crate) fn start_with_section(replicas: usize, section: &str) -> Result<Self> {
+        let cluster = Cluster::start(replicas, &["log_statement = all"])?;
+        let config = Config::new().section(section);
+        Self::around_by(config, cluster, HashMap::new(), &[("shop", "")])
+    }
+
     /// Starts everything as [`World::start_with_path_to_primary`], with the monitoring pages at this port.
     pub(crate) fn start_monitored(replicas: usize, metrics_port: u16) -> Result<Self> {
         let cluster = Cluster::start(replicas, &["log_statement = all"])?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use weir_conformance::{drivers, psql, tools};
+use weir_conformance::{Raw, drivers, psql, tools};
 
 use super::support::World;
 
@@ -159,4 +159,39 @@ fn rt_45_entries_are_judged_as_the_hosts_that_they_stand_for() -> Result<()> {
         compare(&world, driver, 0).context("after the promotion")?;
     }
     Ok(())
+}
+
+#[test]
+fn the_role_of_a_listener_decides_where_its_sessions_begin() -> Result<()> {
+    let (primary, replica) = (tools::free_port()?, tools::free_port()?);
+    let section = format!(
+        "[listeners]\nwrites = listen_port={primary} role=primary\nreads = listen_port={replica} role=replica"
+    );
+    let mut world = World::start_with_section(1, &section)?;
+    for (port, is_replica) in [(primary, "f"), (replica, "t")] {
+        let mut client = Raw::connect(port, "shop")?;
+        for _ in 0..5 {
+            ensure!(
+                client.query_one("select pg_is_in_recovery()")? == is_replica,
+                "{port}"
+            );
+            client.query("begin")?;
+            ensure!(
+                client.query_one("select pg_is_in_recovery()")? == is_replica,
+                "{port}"
+            );
+            client.query("commit")?;
+        }
+        // As after SET, the client may change its mind.
+        client.query("set weir.role = 'primary'")?;
+        ensure!(client.query_one("select pg_is_in_recovery()")? == "f");
+    }
+    let own = [
+        ("user", "postgres"),
+        ("database", "shop"),
+        ("options", "-c weir.role=primary"),
+    ];
+    let mut client = Raw::connect_with(replica, &own)?;
+    ensure!(client.query_one("select pg_is_in_recovery()")? == "f");
+    world.weir.check_healthy()
 }

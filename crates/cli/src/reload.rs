@@ -6,6 +6,7 @@ use weir_config::{Change, Settings, diff};
 /// reader of the settings, neither the engine nor SHOW CONFIG, sees a value that is not in force.
 pub(crate) fn merge(old: &Settings, new: &mut Settings) -> Vec<Change> {
     let changes = diff(old, new);
+    keep_listeners(old, new);
     let (old, new) = (&old.global, &mut new.global);
     macro_rules! keep {
         ($($field:ident),+ $(,)?) => { $( new.$field.clone_from(&old.$field); )+ };
@@ -32,6 +33,17 @@ pub(crate) fn merge(old: &Settings, new: &mut Settings) -> Vec<Change> {
         workers,
     );
     changes
+}
+
+/// Keeps the listeners that are open. A reload changes the pool modes and roles of their clients.
+fn keep_listeners(old: &Settings, new: &mut Settings) {
+    let wanted = std::mem::take(&mut new.listeners);
+    new.listeners.clone_from(&old.listeners);
+    for (name, open) in &mut new.listeners {
+        if let Some(wanted) = wanted.get(name) {
+            (open.pool_mode, open.role) = (wanted.pool_mode, wanted.role);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -68,5 +80,33 @@ mod tests {
         assert_eq!(told.count(), fixed, "{changes:?}");
         let left: Vec<_> = diff(&old, &new).iter().map(ToString::to_string).collect();
         assert_eq!(left, ["verbose: \"0\" to \"2\""]);
+    }
+
+    #[test]
+    fn the_ports_of_listeners_stay_and_their_modes_change() {
+        let old =
+            settings("[listeners]\na = listen_port=7001 role=replica\nb = listen_port=7002\n");
+        let wanted =
+            "[listeners]\na = listen_port=7003 pool_mode=statement\nc = listen_port=7004\n";
+        let mut new = settings(wanted);
+        let told: Vec<_> = merge(&old, &mut new)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "listeners.a.listen_port: \"7001\" to \"7003\" (needs a restart)",
+                "listeners.a.pool_mode: \"\" to \"statement\"",
+                "listeners.a.role: \"replica\" to \"\"",
+                "listeners.b removed (needs a restart)",
+                "listeners.c added (needs a restart)",
+            ]
+        );
+        let names: Vec<_> = new.listeners.keys().map(String::as_str).collect();
+        assert_eq!(names, ["a", "b"]);
+        let own = &new.listeners["a"];
+        assert_eq!((own.listen_port, own.role), (7001, None));
+        assert_eq!(own.pool_mode, Some(weir_config::PoolMode::Statement));
     }
 }

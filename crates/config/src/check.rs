@@ -11,6 +11,8 @@ use crate::types::{AuthType, PoolMode, PoolSize, SizingMode, StatementPolicy};
 mod auth;
 mod cluster;
 mod dashboard;
+mod listeners;
+mod pools;
 mod rules;
 mod state;
 mod tls;
@@ -29,6 +31,8 @@ pub(crate) fn check(raw: &mut Raw, settings: &Settings, file: &Origin) {
     check_databases(raw, settings);
     cluster::check(raw, settings, file);
     dashboard::check(raw, settings, file);
+    listeners::check(raw, settings);
+    pools::check(raw, settings);
     note_sizes(raw, settings);
     note_peers(raw, settings);
     state::check(raw, settings);

@@ -90,11 +90,13 @@ impl Writer<'_> {
             Scope::Global,
             Scope::Database,
             Scope::Host,
+            Scope::Listener,
+            Scope::Pool,
             Scope::User,
             Scope::Peer,
         ];
         let mut front = Vec::new();
-        let mut parts: [Vec<Traced>; 5] = Default::default();
+        let mut parts: [Vec<Traced>; 7] = Default::default();
         let mut section = None;
         // Comments right above a section's header belong to the section.
         let mut waiting = Vec::new();
@@ -151,6 +153,7 @@ impl Writer<'_> {
                 Traced::Section(_) => {}
                 Traced::Global(name, at) => self.global(name, &at),
                 Traced::Entry(Scope::Host, key, at) => self.host(&key, &at),
+                Traced::Entry(Scope::Pool, key, at) => self.pool(&key, &at),
                 Traced::Entry(scope, name, at) => self.entry(scope, &name, &at),
             }
         }
@@ -174,8 +177,9 @@ impl Writer<'_> {
     fn entry(&mut self, scope: Scope, name: &str, at: &Origin) {
         let (section, found) = match scope {
             Scope::Database => ("databases", self.raw.databases.get(name)),
+            Scope::Listener => ("listeners", self.raw.listeners.get(name)),
             Scope::User => ("users", self.raw.users.get(name)),
-            Scope::Global | Scope::Host | Scope::Peer => {
+            Scope::Global | Scope::Host | Scope::Peer | Scope::Pool => {
                 let id = name.parse().ok();
                 ("peers", id.and_then(|id: u32| self.raw.peers.get(&id)))
             }
@@ -197,6 +201,19 @@ impl Writer<'_> {
         if let Some((values, _)) = found.filter(|(_, last)| last == at) {
             let header = host_header(&database, &point);
             self.table(Scope::Host, &header, values);
+        }
+    }
+
+    /// Writes a line of `[pools]`, whose key is `DATABASE/USER`.
+    fn pool(&mut self, key: &str, at: &Origin) {
+        let Ok((database, user)) = ini::split_pool(key, self.raw) else {
+            return;
+        };
+        let entries = self.raw.pools.get(&database);
+        let found = entries.and_then(|entries| entries.get(&user));
+        if let Some((values, _)) = found.filter(|(_, last)| last == at) {
+            let header = format!("[pools.{}.{}]", toml_key(&database), toml_key(&user));
+            self.table(Scope::Pool, &header, values);
         }
     }
 

@@ -23,7 +23,7 @@ pub enum Change {
         /// True if a reload may apply it; false if it needs a restart.
         reloadable: bool,
     },
-    /// An added entry: `databases.NAME`, `users.NAME`, `peers.ID`.
+    /// An added entry: `databases.NAME`, `users.NAME`, `pools.DATABASE.USER`, `peers.ID`.
     Added(String),
     /// A removed entry.
     Removed(String),
@@ -35,7 +35,8 @@ impl Change {
     pub fn is_reloadable(&self) -> bool {
         match self {
             Self::Changed { reloadable, .. } => *reloadable,
-            Self::Added(_) | Self::Removed(_) => true,
+            // Sockets are opened at the start only.
+            Self::Added(key) | Self::Removed(key) => !key.starts_with("listeners."),
         }
     }
 }
@@ -43,21 +44,15 @@ impl Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Changed {
-                key,
-                old,
-                new,
-                reloadable,
-            } => {
-                let hint = if *reloadable {
-                    ""
-                } else {
-                    " (needs a restart)"
-                };
-                write!(f, "{key}: {old:?} to {new:?}{hint}")
+            Self::Changed { key, old, new, .. } => {
+                write!(f, "{key}: {old:?} to {new:?}")
             }
             Self::Added(key) => write!(f, "{key} added"),
             Self::Removed(key) => write!(f, "{key} removed"),
+        }?;
+        match self.is_reloadable() {
+            true => Ok(()),
+            false => f.write_str(" (needs a restart)"),
         }
     }
 }
@@ -75,6 +70,9 @@ pub fn diff(old: &Settings, new: &Settings) -> Vec<Change> {
         |e| e.values(),
     );
     hosts(&mut changes, old, new);
+    let (before, after) = (&old.listeners, &new.listeners);
+    entries(&mut changes, "listeners", before, after, |e| e.values());
+    pools(&mut changes, old, new);
     entries(&mut changes, "users", &old.users, &new.users, |e| {
         e.values()
     });
@@ -170,6 +168,19 @@ fn hosts(changes: &mut Vec<Change>, old: &Settings, new: &Settings) {
                 host.values()
             });
         }
+    }
+}
+
+/// Compares the entries of single users of databases.
+fn pools(changes: &mut Vec<Change>, old: &Settings, new: &Settings) {
+    let none = BTreeMap::new();
+    let names: BTreeSet<&String> = old.pools.keys().chain(new.pools.keys()).collect();
+    for name in names {
+        let of = |settings: &'_ Settings| settings.pools.get(name).unwrap_or(&none).clone();
+        let section = format!("pools.{name}");
+        entries(changes, &section, &of(old), &of(new), |entry| {
+            entry.values()
+        });
     }
 }
 

@@ -1,4 +1,4 @@
-//! Settings of one database and user, each with its source: the user's entry, the database's entry, the global section,
+//! Settings of one database and user, each with its source: the pool's entry, the user's entry, the database's entry, the global section,
 //! the environment, or the default (`weir check --database`).
 
 use crate::cluster::{Cluster, HostKey, OPTIONS};
@@ -50,7 +50,8 @@ pub fn pool_text(loaded: &Loaded, database: &str, user: &str) -> Option<String> 
             name if OF_CLIENT.contains(&name) => user,
             _ => &pool.user,
         };
-        let found = user_value(settings, name, opt)
+        let found = pool_value(settings, [database, entry], name, opt)
+            .or_else(|| user_value(settings, name, opt))
             .or_else(|| database_value(settings, entry, opt))
             .or_else(|| global_value(settings, opt));
         let line = match found {
@@ -117,6 +118,7 @@ fn hosts_text(loaded: &Loaded, entry: &str, cluster: &Cluster) -> String {
 fn options() -> impl Iterator<Item = &'static Opt> {
     let databases = Scope::Database.options().iter();
     let users = Scope::User.options().iter();
+    // Every option of `[pools]` is one of these.
     databases.chain(users.filter(|opt| Scope::Database.find(opt.name).is_none()))
 }
 
@@ -124,6 +126,19 @@ fn of(values: Vec<(&'static Opt, Value)>, name: &str) -> Option<Value> {
     let mut values = values.into_iter();
     let (_, value) = values.find(|(opt, _)| opt.name == name)?;
     (value != Value::Unset).then_some(value)
+}
+
+/// Returns the value for this user, by the first of these names of the database that has an entry of the user.
+fn pool_value(settings: &Settings, databases: [&str; 2], user: &str, opt: &Opt) -> Option<Found> {
+    let mut entries = databases
+        .into_iter()
+        .filter_map(|name| Some((name, settings.pools.get(name)?.get(user)?)));
+    let (name, entry) = entries.next()?;
+    Some(Found {
+        value: of(entry.values(), opt.name)?,
+        key: format!("pools.{name}.{user}.{}", opt.name),
+        section: format!("[pools] {name}/{user}"),
+    })
 }
 
 fn user_value(settings: &Settings, user: &str, opt: &Opt) -> Option<Found> {
@@ -189,6 +204,43 @@ mod tests {
     fn options_of_the_client_are_options_of_users() {
         for name in OF_CLIENT {
             assert!(Scope::User.find(name).is_some(), "{name}");
+        }
+    }
+
+    /// Sets each option for one pool only, and compares the settings in which it takes effect.
+    #[test]
+    fn each_option_of_a_pool_comes_before_that_of_its_user() {
+        for opt in Scope::Pool.options() {
+            let (one, other) = match opt.kind {
+                crate::Kind::Enum(_) => ("transaction", "statement"),
+                _ => ("77", "78"),
+            };
+            let is_of_users = Scope::User.find(opt.name).is_some();
+            let users = match is_of_users {
+                true => format!("client = {0}={one}\nserver = {0}={one}", opt.name),
+                false => "\n".to_owned(),
+            };
+            for user in ["client", "server"] {
+                let ini = format!(
+                    "[databases]\na = host=h user=server\n[users]\n{users}\n[pools]\na/{user} = {}={other}\n\
+                     [pgbouncer]\nauth_file=u\npool_mode=transaction\n",
+                    opt.name
+                );
+                let mut read = |_: &std::path::Path| Ok(ini.clone());
+                let path = std::path::Path::new("a.ini");
+                let loaded = crate::load(path, &mut read, std::iter::empty()).unwrap();
+                let with = loaded.settings.pool("a", "client").unwrap();
+                let mut without = loaded.settings.clone();
+                without.pools.clear();
+                let is_in_force = with != without.pool("a", "client").unwrap();
+                let text = pool_text(&loaded, "a", "client").unwrap();
+                let line = text
+                    .lines()
+                    .find(|line| line.starts_with(&format!("{} = ", opt.name)));
+                let says =
+                    line.is_some_and(|line| line.ends_with(&format!("# a.ini:7 [pools] a/{user}")));
+                assert_eq!(says, is_in_force, "{} of {user}: {line:?}", opt.name);
+            }
         }
     }
 

@@ -9,16 +9,13 @@ use crate::connstr;
 use crate::error::ErrorKind;
 use crate::options::Scope;
 use crate::point::HostPoint;
-use crate::raw::{Origin, Raw, Traced, Values, quoted};
+use crate::raw::{DATABASE_LEN_MAX, Origin, Raw, Traced, USER_LEN_MAX, Values, quoted};
 use crate::value::Dialect;
 
 /// Maximum depth of `%include` (PgBouncer's limit).
 const INCLUDE_DEPTH_MAX: usize = 10;
 /// Maximum number of files in all, because a tree of includes could grow with a power of its depth.
 const FILE_COUNT_MAX: usize = 1_000;
-/// Longest database and user name in bytes.
-const DATABASE_LEN_MAX: usize = 63;
-const USER_LEN_MAX: usize = 127;
 
 /// The section of a line. It continues past the end of an included file, as in PgBouncer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +34,8 @@ struct Reader<'a> {
     /// The files being read, outermost first.
     stack: Vec<PathBuf>,
     file_count: usize,
-    /// Lines of `[hosts]`, whose databases may follow later.
-    hosts: Vec<(String, Values, Origin)>,
+    /// Lines of `[hosts]` and `[pools]`, whose databases may follow later.
+    parts: Vec<(Scope, String, Values, Origin)>,
 }
 
 /// Reads an ini file with its includes.
@@ -56,10 +53,10 @@ pub(crate) fn read_file(
         main: None,
         stack,
         file_count: 0,
-        hosts: Vec::new(),
+        parts: Vec::new(),
     };
     let was_read = reader.file(path, &at);
-    reader.add_hosts();
+    reader.add_parts();
     if was_read && reader.main.is_none() && reader.raw.errors.is_empty() {
         let message = "no section [pgbouncer]; a native configuration file must end in .toml";
         reader.raw.fail_at(&at, ErrorKind::Syntax, message);
@@ -123,6 +120,8 @@ impl Reader<'_> {
             "pgbouncer" => Section::In(Scope::Global),
             "databases" => Section::In(Scope::Database),
             "hosts" => Section::In(Scope::Host),
+            "listeners" => Section::In(Scope::Listener),
+            "pools" => Section::In(Scope::Pool),
             "users" => Section::In(Scope::User),
             "peers" => Section::In(Scope::Peer),
             _ => Section::Unknown,
@@ -133,7 +132,15 @@ impl Reader<'_> {
         if let Section::In(scope) = self.section {
             return self.raw.trace(|| Traced::Section(scope));
         }
-        let known = ["databases", "hosts", "peers", "pgbouncer", "users"];
+        let known = [
+            "databases",
+            "hosts",
+            "listeners",
+            "peers",
+            "pgbouncer",
+            "pools",
+            "users",
+        ];
         let message = match is_whole {
             true => format!("unknown section {}", quoted(name)),
             false => "a section must be [name] with nothing behind it".to_owned(),
@@ -179,6 +186,7 @@ impl Reader<'_> {
     fn assign(&mut self, line: &str, at: &Origin) {
         let more = match self.section {
             Section::In(Scope::Host) => "/:[]@",
+            Section::In(Scope::Pool) => "/",
             _ => "",
         };
         let (key, value) = match split_assignment(line, more) {
@@ -217,12 +225,14 @@ impl Reader<'_> {
         let section = match scope {
             Scope::Database => "in section [databases]",
             Scope::Host => "in section [hosts]",
+            Scope::Listener => "in section [listeners]",
+            Scope::Pool => "in section [pools]",
             Scope::User => "in section [users]",
             _ => "in section [peers]",
         };
         let dialect = match scope {
-            // A section of Weir's own, so flags may be words.
-            Scope::Host => Dialect::Native,
+            // Sections of Weir's own, so flags may be words.
+            Scope::Host | Scope::Listener | Scope::Pool => Dialect::Native,
             _ => Dialect::Entry,
         };
         let mut after_password = false;
@@ -245,17 +255,22 @@ impl Reader<'_> {
         self.raw
             .trace(|| Traced::Entry(scope, name.clone(), at.clone()));
         match scope {
-            Scope::Host => self.hosts.push((name, values, at.clone())),
+            Scope::Host | Scope::Pool => self.parts.push((scope, name, values, at.clone())),
             _ => insert_entry(self.raw, scope, name, values, at),
         }
     }
 
-    /// Adds the lines of `[hosts]` to their databases.
-    fn add_hosts(&mut self) {
-        for (key, values, at) in std::mem::take(&mut self.hosts) {
-            match split_host(&key, self.raw) {
-                Ok((database, point)) => self.raw.insert_host(database, point, values, &at),
-                Err(message) => self.raw.fail_at(&at, ErrorKind::BadValue, message),
+    /// Adds the lines of `[hosts]` and `[pools]` to their databases.
+    fn add_parts(&mut self) {
+        for (scope, key, values, at) in std::mem::take(&mut self.parts) {
+            let added = match scope {
+                Scope::Pool => split_pool(&key, self.raw)
+                    .map(|(database, user)| self.raw.insert_pool(database, user, values, &at)),
+                _ => split_host(&key, self.raw)
+                    .map(|(database, point)| self.raw.insert_host(database, point, values, &at)),
+            };
+            if let Err(message) = added {
+                self.raw.fail_at(&at, ErrorKind::BadValue, message);
             }
         }
     }
@@ -264,14 +279,7 @@ impl Reader<'_> {
 /// Splits `DATABASE/HOST` or `DATABASE/HOST:PORT`. Both parts may have slashes, so the longest name of a database that
 /// exists decides.
 pub(crate) fn split_host(key: &str, raw: &Raw) -> Result<(String, HostPoint), String> {
-    let slashes = key
-        .match_indices('/')
-        .take_while(|(at, _)| *at <= DATABASE_LEN_MAX);
-    let parts = slashes.filter_map(|(at, _)| key.split_at_checked(at));
-    let known = parts
-        .filter(|(name, _)| raw.databases.contains_key(*name))
-        .last();
-    let Some((database, host)) = known else {
+    let Some((database, host)) = split_known(key, raw) else {
         return Err(match key.split_once('/') {
             Some((database, _)) => format!("no database {} in [databases]", quoted(database)),
             None => {
@@ -279,11 +287,31 @@ pub(crate) fn split_host(key: &str, raw: &Raw) -> Result<(String, HostPoint), St
             }
         });
     };
-    let host = host.strip_prefix('/').unwrap_or(host);
     match HostPoint::parse(host) {
         Ok(point) => Ok((database.to_owned(), point)),
         Err(why) => Err(format!("bad host {}: {why}", quoted(host))),
     }
+}
+
+/// Splits `DATABASE/USER`. Both names may have slashes, so the longest name of a database that exists decides. A database
+/// of the fallback ends at the first slash.
+pub(crate) fn split_pool(key: &str, raw: &Raw) -> Result<(String, String), String> {
+    let first = || key.split_once('/');
+    match split_known(key, raw).or_else(first) {
+        Some((database, user)) => Ok((database.to_owned(), user.to_owned())),
+        None => Err("a line of [pools] must be DATABASE/USER = ...".into()),
+    }
+}
+
+/// Splits a key behind the longest name of a database that exists.
+fn split_known<'a>(key: &'a str, raw: &Raw) -> Option<(&'a str, &'a str)> {
+    let slashes = key
+        .match_indices('/')
+        .take_while(|(at, _)| *at <= DATABASE_LEN_MAX);
+    let parts = slashes.filter_map(|(at, _)| key.split_at_checked(at));
+    let known = parts.filter(|(name, _)| raw.databases.contains_key(*name));
+    let (database, rest) = known.last()?;
+    Some((database, rest.strip_prefix('/').unwrap_or(rest)))
 }
 
 /// Adds a checked entry of `[databases]`, `[users]` or `[peers]` by its name.
@@ -301,8 +329,9 @@ pub(crate) fn insert_entry(raw: &mut Raw, scope: Scope, name: String, values: Va
     let shown = name.clone();
     let before = match scope {
         Scope::Database => raw.databases.insert(name, entry),
+        Scope::Listener => raw.listeners.insert(name, entry),
         Scope::User => raw.users.insert(name, entry),
-        Scope::Global | Scope::Host | Scope::Peer => {
+        Scope::Global | Scope::Host | Scope::Peer | Scope::Pool => {
             match name.parse().ok().filter(|id| (1..=65_535).contains(id)) {
                 Some(id) => raw.peers.insert(id, entry),
                 None => {

@@ -81,7 +81,8 @@ pub use crate::load::{Loaded, Upstream, is_native, load, load_directory, upstrea
 pub use crate::native::{query_rules, rules_of};
 pub use crate::network::Network;
 pub use crate::options::{
-    AUTH_QUERY, Database, Effect, Global, Host, Kind, Opt, Peer, Scope, Unit, UserSettings,
+    AUTH_QUERY, Database, Effect, Global, Host, Kind, Listener, Opt, Peer, PoolOptions, Scope,
+    Unit, UserSettings,
 };
 pub use crate::pattern::{FunctionPattern, NamePattern};
 pub use crate::point::HostPoint;
@@ -98,8 +99,8 @@ pub use crate::state::{FunctionName, StateCheck};
 pub use crate::statement_lists::statement_list_text;
 pub use crate::tls::{ClientTls, SYSTEM_ROOTS, ServerTls};
 pub use crate::types::{
-    AuthType, ChannelBinding, HostAddr, Io, ListenAddr, ListenPoint, LoadBalanceHosts, LogFormat,
-    PgBouncerVersion, PoolMode, PoolSize, Secret, SequenceValues, SessionState, SizingGoal,
-    SizingMode, SslMode, SslNegotiation, StatementPolicy, SyslogFacility,
+    AuthType, ChannelBinding, HostAddr, Io, ListenAddr, ListenPoint, ListenerRole,
+    LoadBalanceHosts, LogFormat, PgBouncerVersion, PoolMode, PoolSize, Secret, SequenceValues,
+    SessionState, SizingGoal, SizingMode, SslMode, SslNegotiation, StatementPolicy, SyslogFacility,
 };
 pub use crate::value::parse_seconds;

@@ -20,7 +20,7 @@ pub struct Loaded {
     /// Warnings worth logging once.
     pub notes: Vec<String>,
     /// Origin of each value that was given: `pool_mode`, `databases.NAME.host`, `databases.NAME.hosts.ADDRESS.weight`,
-    /// `users.NAME.pool_size`, `peers.ID.port`.
+    /// `pools.DATABASE.USER.pool_size`, `users.NAME.pool_size`, `peers.ID.port`.
     pub sources: BTreeMap<String, Origin>,
     /// Values as read from the files, for [`Loaded::set`].
     raw: Raw,
@@ -301,6 +301,14 @@ fn sources(raw: &Raw) -> BTreeMap<String, Origin> {
     for (name, tables) in &raw.hosts {
         for (point, (values, _)) in tables {
             add(format!("databases.{name}.hosts.{point}."), values);
+        }
+    }
+    raw.listeners
+        .iter()
+        .for_each(|(name, (values, _))| add(format!("listeners.{name}."), values));
+    for (name, entries) in &raw.pools {
+        for (user, (values, _)) in entries {
+            add(format!("pools.{name}.{user}."), values);
         }
     }
     raw.users

@@ -1,5 +1,5 @@
 //! Reader of weir.toml: global options at the top level, and the tables `[databases.NAME]`, `[users.NAME]`,
-//! `[peers.ID]`; in a database's table `[databases.NAME.hosts.ADDRESS]`. Values may use variables of the environment, `${NAME}`. The toml crate parses; its messages are used
+//! `[pools.DATABASE.USER]`, `[peers.ID]`; in a database's table `[databases.NAME.hosts.ADDRESS]`. Values may use variables of the environment, `${NAME}`. The toml crate parses; its messages are used
 //! without the excerpts, which could show a password.
 
 pub(crate) mod rules;
@@ -209,17 +209,24 @@ impl Reader<'_> {
             let name: &str = key.get_ref();
             match (name, value.get_ref()) {
                 ("databases", DeValue::Table(table)) => self.entries(Scope::Database, name, table),
+                ("listeners", DeValue::Table(table)) => self.entries(Scope::Listener, name, table),
+                ("pools", DeValue::Table(table)) => self.pools(table),
                 ("users", DeValue::Table(table)) => self.entries(Scope::User, name, table),
                 ("peers", DeValue::Table(table)) => self.entries(Scope::Peer, name, table),
                 ("rules", _) => self.rules(value, &at),
-                ("databases" | "users" | "peers", _) => {
-                    let message = format!("{name} must be tables, such as [{name}.NAME]");
+                ("databases" | "listeners" | "users" | "peers" | "pools", _) => {
+                    let more = if name == "pools" {
+                        "DATABASE.USER"
+                    } else {
+                        "NAME"
+                    };
+                    let message = format!("{name} must be tables, such as [{name}.{more}]");
                     self.raw.fail_at(&at, ErrorKind::Syntax, message);
                 }
                 (_, DeValue::Table(_)) if Scope::Global.find(name).is_none() => {
                     let message = format!(
                         "unknown table {}; global options stand at the top level, the others in \
-                         [databases.NAME], [users.NAME] and [peers.ID]",
+                         [databases.NAME], [users.NAME], [pools.DATABASE.USER], [listeners.NAME] and [peers.ID]",
                         quoted(name)
                     );
                     self.raw.fail_at(&at, ErrorKind::UnknownKey, message);
@@ -256,6 +263,56 @@ impl Reader<'_> {
                 }
             }
             insert_entry(self.raw, scope, name.to_owned(), values, &at);
+        }
+    }
+
+    /// Reads the tables of single users of databases.
+    fn pools(&mut self, databases: &DeTable<'_>) {
+        for (key, value) in in_order(databases) {
+            let at = self.at(key.span().start);
+            let database: &str = key.get_ref();
+            let DeValue::Table(users) = value.get_ref() else {
+                let message = format!(
+                    "pools.{} must be tables, such as [pools.{}.USER]",
+                    quoted(database),
+                    quoted(database)
+                );
+                self.raw.fail_at(&at, ErrorKind::Syntax, message);
+                continue;
+            };
+            for (key, value) in in_order(users) {
+                let at = self.at(key.span().start);
+                let user: &str = key.get_ref();
+                let section = format!("[pools.{}.{}]", quoted(database), quoted(user));
+                let DeValue::Table(options) = value.get_ref() else {
+                    let message = format!(
+                        "pools.{}.{} must be a table of the user {}, such as {section}",
+                        quoted(database),
+                        quoted(user),
+                        quoted(user)
+                    );
+                    self.raw.fail_at(&at, ErrorKind::Syntax, message);
+                    continue;
+                };
+                let shown = format!("in {section}");
+                let mut values = Values::new();
+                for (key, value) in in_order(options) {
+                    let at = self.at(key.span().start);
+                    let name: &str = key.get_ref();
+                    if matches!(value.get_ref(), DeValue::Table(_)) {
+                        let message = format!(
+                            "unknown table {} {shown}; a name with dots needs quotes: \
+                             [pools.\"my.db\".\"my.user\"]",
+                            quoted(name)
+                        );
+                        self.raw.fail_at(&at, ErrorKind::UnknownKey, message);
+                        continue;
+                    }
+                    self.assign(Scope::Pool, &mut values, name, &shown, value, &at);
+                }
+                self.raw
+                    .insert_pool(database.to_owned(), user.to_owned(), values, &at);
+            }
         }
     }
 

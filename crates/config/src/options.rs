@@ -8,16 +8,22 @@ use crate::value::Value;
 mod database;
 mod global;
 mod host;
+mod listener;
+mod pool;
 mod user;
 
 pub use self::database::Database;
 pub use self::global::{AUTH_QUERY, Global};
 pub use self::host::Host;
+pub use self::listener::Listener;
+pub use self::pool::PoolOptions;
 pub use self::user::{Peer, UserSettings};
 
 pub(crate) use self::database::DATABASE;
 pub(crate) use self::global::GLOBAL;
 pub(crate) use self::host::HOST;
+pub(crate) use self::listener::LISTENER;
+pub(crate) use self::pool::POOL;
 pub(crate) use self::user::{PEER, USER};
 
 /// Unit of a plain number without a unit in the file (PgBouncer's unit).
@@ -83,6 +89,10 @@ pub enum Scope {
     Database,
     /// A table `[databases.NAME.hosts.ADDRESS]`, or a line of `[hosts]`.
     Host,
+    /// An entry of `[listeners]`.
+    Listener,
+    /// An entry of `[pools]`, or a table `[pools.DATABASE.USER]`.
+    Pool,
     /// An entry of `[users]`.
     User,
     /// An entry of `[peers]`.
@@ -123,6 +133,8 @@ impl Scope {
             Self::Global => GLOBAL,
             Self::Database => DATABASE,
             Self::Host => HOST,
+            Self::Listener => LISTENER,
+            Self::Pool => POOL,
             Self::User => USER,
             Self::Peer => PEER,
         }

@@ -14,6 +14,9 @@ use crate::value::{BadValue, Dialect, Value};
 
 /// Maximum number of reported mistakes.
 const ERROR_COUNT_MAX: usize = 100;
+/// Longest database and user name in bytes.
+pub(crate) const DATABASE_LEN_MAX: usize = 63;
+pub(crate) const USER_LEN_MAX: usize = 127;
 /// Maximum number of characters of a wrong value that a message repeats.
 const QUOTE_CHARS_MAX: usize = 80;
 
@@ -52,6 +55,9 @@ pub(crate) struct Raw {
     pub(crate) databases: BTreeMap<String, (Values, Origin)>,
     /// Tables of single hosts, by database and host.
     pub(crate) hosts: BTreeMap<String, BTreeMap<HostPoint, (Values, Origin)>>,
+    pub(crate) listeners: BTreeMap<String, (Values, Origin)>,
+    /// Entries of `[pools]`, by database and user.
+    pub(crate) pools: BTreeMap<String, BTreeMap<String, (Values, Origin)>>,
     pub(crate) users: BTreeMap<String, (Values, Origin)>,
     pub(crate) peers: BTreeMap<u32, (Values, Origin)>,
     /// Query rules in the order of the file.
@@ -117,7 +123,9 @@ impl Raw {
     /// Returns a place that sets something else than a query rule.
     pub(crate) fn has_more_than_rules(&self) -> Option<Origin> {
         let global = self.global.values().map(|(_, at)| at);
+        let pools = self.pools.values().flat_map(BTreeMap::values);
         let entries = self.databases.values().chain(self.users.values());
+        let entries = entries.chain(pools).chain(self.listeners.values());
         let places = global.chain(entries.map(|(_, at)| at));
         places
             .chain(self.peers.values().map(|(_, at)| at))
@@ -227,6 +235,27 @@ impl Raw {
         let shown = format!("{database}/{point}");
         let tables = self.hosts.entry(database).or_default();
         if let Some((_, before)) = tables.insert(point, (values, at.clone())) {
+            self.repeated(&shown, at, &before);
+        }
+    }
+
+    /// Adds the options of one user of a database. The last entry of a pair wins.
+    pub(crate) fn insert_pool(
+        &mut self,
+        database: String,
+        user: String,
+        values: Values,
+        at: &Origin,
+    ) {
+        for (name, max) in [(&database, DATABASE_LEN_MAX), (&user, USER_LEN_MAX)] {
+            if name.is_empty() || name.contains('\0') || name.len() > max {
+                let message = format!("a name must have 1 to {max} bytes and no NUL byte");
+                return self.fail_at(at, ErrorKind::BadValue, message);
+            }
+        }
+        let shown = format!("{database}/{user}");
+        let entries = self.pools.entry(database).or_default();
+        if let Some((_, before)) = entries.insert(user, (values, at.clone())) {
             self.repeated(&shown, at, &before);
         }
     }

@@ -29,6 +29,9 @@ host = \"10.0.0.6\"
 
 [users.reports]
 query_timeout = \"5min\"
+
+[pools.shop.reports]     # this user in this database
+pool_size = 4
 ```
 
 - A time is a string with the unit `us`, `ms`, `s`, `min`, `h` or `d`. A plain number is in the unit named below.
@@ -45,7 +48,10 @@ query_timeout = \"5min\"
 their own (`;` or `#`), and `%include FILE` up to 10 levels deep, relative to the working directory. Entries of the last
 three sections have values such as `host=10.0.0.5 password='it''s'`. Times are plain numbers. A second section
 `[pgbouncer]` discards the options of the first, as in PgBouncer. Weir's own section `[hosts]` has the options of single
-hosts, for example `shop/10.0.0.7:5432 = role=replica weight=50`.
+hosts, for example `shop/10.0.0.7:5432 = role=replica weight=50`. Its section `[pools]` has those of one user of one
+database, `DATABASE/USER`, for example `shop/reports = pool_size=4 pool_mode=session`. A name with other characters than
+`A-Z a-z 0-9 _ . * -` is written in single quotes with the whole key, `'my shop/reports' = pool_size=4`. If a name has a
+slash, the longest name of `[databases]` that fits is the database. `*/USER` stands for all databases of the entry `*`.
 
 **Several hosts**: `host = a, b` without `replicas` is one host with alternatives, as in PgBouncer: a new connection takes
 the next address. A database has several hosts with roles if its entry has `replicas` or a table of a single host. Then
@@ -64,6 +70,14 @@ pool_mode = \"transaction\"
 weight = 50
 ```
 
+**Listeners**: an entry of `[listeners]` opens another port or unix socket, whose clients get its pool mode or begin on hosts of its role.
+
+```toml
+[listeners.replicas]
+listen_port = 5001
+role = \"replica\"
+```
+
 **Environment**: the variable `WEIR_` plus the name of a global option in upper case sets this option, for example
 `WEIR_WORKERS=1`. The variable takes precedence over the file, and its value is written as in either format. An unknown
 `WEIR_` variable is a mistake, except
@@ -73,7 +87,9 @@ const INTRO_REST: &str = ",
 names that begin with `WEIR_TEST_`, and the variables that Kubernetes sets for a service named weir
 (`WEIR_SERVICE_HOST`, `WEIR_PORT`, `WEIR_PORT_6432_TCP`, ...) or weir-something.
 
-**Precedence** where an option can be set in several places: user, then database, then global.
+**Precedence** where an option can be set in several places: pool, then user, then database, then global. If a database
+forces a user, options of the pool (mode, sizes, waiting, servers) are those of that user, and time-outs of queries,
+transactions and idle clients are those of the user who logged in.
 
 `weir check FILE` prints every value with the place where it was set, or `default`. With `--database NAME` and
 `--user NAME` it prints the values of this pool, and the entry that each comes from.
@@ -97,6 +113,8 @@ pub fn reference_markdown() -> String {
             Scope::Host,
             "`[databases.NAME.hosts.ADDRESS]`, in the ini `[hosts]`",
         ),
+        (Scope::Listener, "`[listeners]`"),
+        (Scope::Pool, "`[pools.DATABASE.USER]`, in the ini `[pools]`"),
         (Scope::User, "`[users]`"),
         (Scope::Peer, "`[peers]`"),
     ] {

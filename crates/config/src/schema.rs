@@ -25,6 +25,11 @@ pub fn schema_json() -> String {
             Scope::Database,
             "Databases by the name that clients use; \"*\" is every other.",
         ),
+        (
+            "listeners",
+            Scope::Listener,
+            "Further ports and unix sockets, by any name.",
+        ),
         ("users", Scope::User, "What is different for some users."),
         ("peers", Scope::Peer, "Other poolers, by their peer_id."),
     ] {
@@ -35,6 +40,13 @@ pub fn schema_json() -> String {
         }
         properties.insert(name.to_owned(), tables(doc, options));
     }
+    let doc = "Users of this database, by name.";
+    let pools = json!({
+        "type": "object",
+        "description": "What is different for one user of one database, by the names of both.",
+        "additionalProperties": tables(doc, section(Scope::Pool)),
+    });
+    properties.insert("pools".to_owned(), pools);
     properties.insert("rules".to_owned(), rules::rules());
     let schema = json!({
         "$schema": SCHEMA,

@@ -8,7 +8,9 @@ use std::time::Duration;
 use weir_rules::StatementList;
 
 use crate::cluster::{Cluster, HostTables};
-use crate::options::{Database, Global, Host, Opt, Peer, Scope, UserSettings};
+use crate::options::{
+    Database, Global, Host, Listener, Opt, Peer, PoolOptions, Scope, UserSettings,
+};
 use crate::raw::{Raw, Values};
 use crate::rules::QueryRule;
 use crate::state::{FunctionName, StateCheck};
@@ -33,6 +35,10 @@ pub struct Settings {
     pub databases: BTreeMap<String, Database>,
     /// Tables of single hosts, `[databases.NAME.hosts.ADDRESS]`, by the database's name. Never empty ones.
     pub hosts: BTreeMap<String, HostTables>,
+    /// `[pools]` by database and user; `*` stands for the databases of the fallback. Never empty ones.
+    pub pools: BTreeMap<String, BTreeMap<String, PoolOptions>>,
+    /// `[listeners]` by name.
+    pub listeners: BTreeMap<String, Listener>,
     /// `[users]` by name.
     pub users: BTreeMap<String, UserSettings>,
     /// `[peers]` by id.
@@ -49,7 +55,8 @@ pub struct Settings {
     pub upstream_user: Option<String>,
 }
 
-/// Settings of one (database, client user) pair: user before database before global (PgBouncer's precedence).
+/// Settings of one (database, client user) pair: pool before user before database before global. The last three are in
+/// PgBouncer's order.
 ///
 /// Counts of connections: 0 = unlimited. Times: `None` = off.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,6 +116,10 @@ pub struct PoolSettings {
     pub query_wait_timeout: Option<Duration>,
     /// Age at which a server is closed; zero = after each use.
     pub server_lifetime: Duration,
+    /// Maximum difference of a server's lifetime from `server_lifetime`; `None`: it is up to a tenth longer.
+    pub server_lifetime_jitter: Option<Duration>,
+    /// Time after which an unused server is closed.
+    pub server_idle_timeout: Option<Duration>,
     /// Time for which clients wait for the only host of the database after it has gone; zero = they fail at once.
     pub failover_hold: Duration,
     /// An outage that begins sooner than this after the end of the one before lets nobody wait.
@@ -168,34 +179,52 @@ impl Settings {
     /// Resolves the settings of a client with this database and user; `None` if there is no such database.
     ///
     /// Settings of the pool (mode, sizes, waiting) look up the user on the server. Settings of the client (timeouts,
-    /// client limit) look up the user who logged in. These differ if the database forces a user.
+    /// client limit) look up the user who logged in, both in `[pools]` and in `[users]`. These differ if the database forces a user.
+    #[must_use]
+    pub fn pool(&self, database: &str, user: &str) -> Option<PoolSettings> {
+        self.pool_in(database, user, None)
+    }
+
+    /// As [`Settings::pool`], for a client whose listener sets the pool mode.
     #[must_use]
     #[expect(clippy::too_many_lines, reason = "a flat table, one row per setting")]
-    pub fn pool(&self, database: &str, user: &str) -> Option<PoolSettings> {
+    pub fn pool_in(
+        &self,
+        database: &str,
+        user: &str,
+        mode: Option<PoolMode>,
+    ) -> Option<PoolSettings> {
         let (entry, is_auto) = self.database(database)?;
         let server_user = entry.user.as_deref().unwrap_or(user);
         let server = self.users.get(server_user);
         let client = self.users.get(user);
+        let entry_name = if is_auto { FALLBACK } else { database };
+        let own = self.pool_options(database, entry_name, server_user);
+        let own_client = self.pool_options(database, entry_name, user);
         let global = &self.global;
         let count =
             |user: Option<&UserSettings>,
              own: fn(&UserSettings) -> Option<u32>,
              entry: Option<u32>,
              global: u32| user.and_then(own).or(entry).unwrap_or(global);
-        let time = |own: fn(&UserSettings) -> Option<Duration>, global: Option<Duration>| {
-            pick_time(client.and_then(own), global)
+        let time = |pool: fn(&PoolOptions) -> Option<Duration>,
+                    own: fn(&UserSettings) -> Option<Duration>,
+                    global: Option<Duration>| {
+            let pool = own_client.and_then(pool);
+            pick_time(pool.or_else(|| client.and_then(own)), global)
         };
-        let pool_mode = server
-            .and_then(|u| u.pool_mode)
+        let pool_mode = mode
+            .or_else(|| own.and_then(|p| p.pool_mode))
+            .or_else(|| server.and_then(|u| u.pool_mode))
             .or(entry.pool_mode)
             .unwrap_or(global.pool_mode);
-        let pool_size = server
-            .and_then(|u| u.pool_size)
+        let pool_size = own
+            .and_then(|p| p.pool_size)
+            .or_else(|| server.and_then(|u| u.pool_size))
             .or(entry.pool_size)
             .unwrap_or(global.default_pool_size);
         let sizing = global.sizing(entry, pool_size, pool_mode);
         let dbname = entry.dbname.clone().unwrap_or_else(|| database.to_owned());
-        let entry_name = if is_auto { FALLBACK } else { database };
         let cluster = self.cluster(entry_name, entry, server, &dbname);
         let (hosts, port) = self.contacts(entry, cluster.as_ref());
         Some(PoolSettings {
@@ -225,12 +254,14 @@ impl Settings {
                 .and_then(|u| u.sequence_values)
                 .or(entry.sequence_values)
                 .unwrap_or(global.sequence_values),
-            max_pinned: count(
-                server,
-                |u| u.max_pinned,
-                entry.max_pinned,
-                global.max_pinned,
-            ),
+            max_pinned: own.and_then(|p| p.max_pinned).unwrap_or_else(|| {
+                count(
+                    server,
+                    |u| u.max_pinned,
+                    entry.max_pinned,
+                    global.max_pinned,
+                )
+            }),
             prepare_unnamed_after: entry
                 .prepare_unnamed_after
                 .unwrap_or(global.prepare_unnamed_after),
@@ -239,14 +270,19 @@ impl Settings {
                 SizingMode::Advise | SizingMode::On => sizing.max,
             },
             sizing,
-            min_pool_size: entry.min_pool_size.unwrap_or(global.min_pool_size),
+            min_pool_size: own
+                .and_then(|p| p.min_pool_size)
+                .or(entry.min_pool_size)
+                .unwrap_or(global.min_pool_size),
             reserve_pool_size: match sizing.mode {
-                SizingMode::Off => count(
-                    server,
-                    |u| u.reserve_pool_size,
-                    entry.reserve_pool_size,
-                    global.reserve_pool_size,
-                ),
+                SizingMode::Off => own.and_then(|p| p.reserve_pool_size).unwrap_or_else(|| {
+                    count(
+                        server,
+                        |u| u.reserve_pool_size,
+                        entry.reserve_pool_size,
+                        global.reserve_pool_size,
+                    )
+                }),
                 // Assigned servers have a limit of their own.
                 SizingMode::Advise | SizingMode::On => 0,
             },
@@ -269,12 +305,25 @@ impl Settings {
                 global.max_user_client_connections,
             ),
             query_wait_timeout: pick_time(
-                server
-                    .and_then(|u| u.query_wait_timeout)
+                own.and_then(|p| p.query_wait_timeout)
+                    .or_else(|| server.and_then(|u| u.query_wait_timeout))
                     .or(entry.query_wait_timeout),
                 global.query_wait_timeout,
             ),
-            server_lifetime: entry.server_lifetime.unwrap_or(global.server_lifetime),
+            server_lifetime: own
+                .and_then(|p| p.server_lifetime)
+                .or(entry.server_lifetime)
+                .unwrap_or(global.server_lifetime),
+            server_lifetime_jitter: pick_time(
+                own.and_then(|p| p.server_lifetime_jitter)
+                    .or(entry.server_lifetime_jitter),
+                global.server_lifetime_jitter,
+            ),
+            server_idle_timeout: pick_time(
+                own.and_then(|p| p.server_idle_timeout)
+                    .or(entry.server_idle_timeout),
+                global.server_idle_timeout,
+            ),
             failover_hold: entry.failover_hold.unwrap_or(global.failover_hold),
             min_time_between_holds: entry
                 .min_time_between_holds
@@ -290,13 +339,26 @@ impl Settings {
                 .clone()
                 .filter(|query| !query.is_empty()),
             startup: entry.startup(),
-            query_timeout: time(|u| u.query_timeout, global.query_timeout),
-            transaction_timeout: time(|u| u.transaction_timeout, global.transaction_timeout),
+            query_timeout: time(
+                |p| p.query_timeout,
+                |u| u.query_timeout,
+                global.query_timeout,
+            ),
+            transaction_timeout: time(
+                |p| p.transaction_timeout,
+                |u| u.transaction_timeout,
+                global.transaction_timeout,
+            ),
             idle_transaction_timeout: time(
+                |p| p.idle_transaction_timeout,
                 |u| u.idle_transaction_timeout,
                 global.idle_transaction_timeout,
             ),
-            client_idle_timeout: time(|u| u.client_idle_timeout, global.client_idle_timeout),
+            client_idle_timeout: time(
+                |p| p.client_idle_timeout,
+                |u| u.client_idle_timeout,
+                global.client_idle_timeout,
+            ),
             tls: global.server_tls_of(entry),
             auth: self.auth_lookup(database),
         })
@@ -331,6 +393,46 @@ impl Settings {
         });
         let own: Vec<_> = own.collect();
         [(String::new(), global)].into_iter().chain(own).collect()
+    }
+
+    /// Returns the listener with this port, if it is one of `[listeners]`.
+    #[must_use]
+    pub fn listener(&self, port: u16) -> Option<&Listener> {
+        let mut listeners = self.listeners.values();
+        listeners.find(|listener| listener.listen_port == port)
+    }
+
+    /// Returns the options for opening sockets: the global ones, then those of each of `[listeners]`.
+    #[must_use]
+    pub fn listening(&self) -> Vec<Global> {
+        let own = self.listeners.values().map(|own| self.listening_as(own));
+        std::iter::once(self.global.clone()).chain(own).collect()
+    }
+
+    /// Returns the global options with those of a listener.
+    pub(crate) fn listening_as(&self, listener: &Listener) -> Global {
+        let mut global = self.global.clone();
+        global.listen_port = listener.listen_port;
+        if let Some(addresses) = &listener.listen_addr {
+            global.listen_addr.clone_from(addresses);
+        }
+        if let Some(directory) = &listener.unix_socket_dir {
+            global.unix_socket_dir.clone_from(directory);
+        }
+        global
+    }
+
+    /// True if a database has several hosts.
+    pub(crate) fn has_clusters(&self) -> bool {
+        let mut databases = self.databases.iter();
+        databases.any(|(name, entry)| !self.cluster_hosts(name, entry).is_empty())
+    }
+
+    /// Returns the entry of `[pools]` for this user of a database: by the name that the client uses, else by that of the
+    /// database's entry.
+    fn pool_options(&self, database: &str, entry: &str, user: &str) -> Option<&PoolOptions> {
+        let find = |name: &str| self.pools.get(name)?.get(user);
+        find(database).or_else(|| find(entry))
     }
 
     /// Returns the entry for this name, and true if it is the fallback.
@@ -374,6 +476,17 @@ impl Settings {
             });
             (name.clone(), tables.collect())
         });
+        let pools = raw.pools.iter().map(|(name, tables)| {
+            let tables = tables.iter().map(|(user, (values, _))| {
+                let get = |key: &str| value_of(values, Scope::Pool, key, format);
+                (user.clone(), PoolOptions::from_values(&get))
+            });
+            (name.clone(), tables.collect())
+        });
+        let listeners = raw.listeners.iter().map(|(name, (values, _))| {
+            let get = |key: &str| value_of(values, Scope::Listener, key, format);
+            (name.clone(), Listener::from_values(&get))
+        });
         let users = raw.users.iter().map(|(name, (values, _))| {
             let get = |key: &str| value_of(values, Scope::User, key, format);
             (name.clone(), UserSettings::from_values(&get))
@@ -385,6 +498,8 @@ impl Settings {
         Self {
             databases: databases.collect(),
             hosts: hosts.collect(),
+            pools: pools.collect(),
+            listeners: listeners.collect(),
             users: users.collect(),
             peers: peers.collect(),
             rules: crate::rules::finished(raw.rules.clone()),

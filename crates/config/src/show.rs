@@ -102,6 +102,18 @@ pub fn effective_text(loaded: &Loaded) -> String {
             table(&mut out, loaded, &header, &prefix, host.values());
         }
     }
+    for (name, entry) in &settings.listeners {
+        let header = format!("[listeners.{}]", toml_key(name));
+        let prefix = format!("listeners.{name}.");
+        table(&mut out, loaded, &header, &prefix, entry.values());
+    }
+    for (name, entries) in &settings.pools {
+        for (user, entry) in entries {
+            let header = format!("[pools.{}.{}]", toml_key(name), toml_key(user));
+            let prefix = format!("pools.{name}.{user}.");
+            table(&mut out, loaded, &header, &prefix, entry.values());
+        }
+    }
     for (name, entry) in &settings.users {
         let header = format!("[users.{}]", toml_key(name));
         let prefix = format!("users.{name}.");

@@ -60,6 +60,19 @@ enumeration! {
 }
 
 enumeration! {
+    /// Hosts on which sessions of a listener begin: the values of `weir.role`.
+    ListenerRole {
+        /// Where the rules of the database send each transaction.
+        #[default]
+        Auto = "auto",
+        /// The primary.
+        Primary = "primary",
+        /// A replica.
+        Replica = "replica",
+    }
+}
+
+enumeration! {
     /// Mode of a pool with `pool_size = auto`.
     SizingMode {
         /// The pool keeps its initial size.

@@ -17,6 +17,8 @@ pub(crate) enum Table {
     Database(String),
     /// A host of a database, as `HOST:PORT`.
     Host(String, String),
+    /// A user of a database.
+    Pool(String, String),
     User(String),
 }
 
@@ -27,6 +29,7 @@ impl Table {
             Self::Global => name.to_owned(),
             Self::Database(database) => format!("databases.{database}.{name}"),
             Self::Host(database, host) => format!("databases.{database}.hosts.{host}.{name}"),
+            Self::Pool(database, user) => format!("pools.{database}.{user}.{name}"),
             Self::User(user) => format!("users.{user}.{name}"),
         }
     }
@@ -37,6 +40,9 @@ impl Table {
             Self::Database(name) => format!("[databases.{}]", quoted(name)),
             Self::Host(database, host) => {
                 format!("[databases.{}.hosts.{}]", quoted(database), quoted(host))
+            }
+            Self::Pool(database, user) => {
+                format!("[pools.{}.{}]", quoted(database), quoted(user))
             }
             Self::User(name) => format!("[users.{}]", quoted(name)),
         })
@@ -131,7 +137,7 @@ impl Draft {
             let mode = options.get("pool_mode");
             let by_session = mode.map_or(is_global, |mode| *mode == session);
             let is_split = match table {
-                Table::Global | Table::Host(..) => false,
+                Table::Global | Table::Host(..) | Table::Pool(..) => false,
                 Table::Database(_) => options.contains_key("read_write_split"),
                 Table::User(_) => splits && mode.is_some(),
             };

@@ -31,7 +31,6 @@ healthcheck_delay = 30000
 "#;
 
 const NO_SHARDS: &str = "Weir does not shard";
-const NO_TIMEOUT: &str = "Weir has one idle time-out for all servers, server_idle_timeout";
 
 const GENERAL: &[(&str, How)] = &[
     ("host", How::List("listen_addr")),
@@ -101,7 +100,7 @@ const POOL: &[(&str, How)] = &[
     ("pool_mode", How::Copy("pool_mode")),
     ("server_lifetime", How::Millis("server_lifetime")),
     ("connect_timeout", How::Millis("query_wait_timeout")),
-    ("idle_timeout", How::Not("600000", NO_TIMEOUT)),
+    ("idle_timeout", How::Millis("server_idle_timeout")),
     (
         "load_balancing_mode",
         How::Not(
@@ -163,8 +162,6 @@ struct Facts {
     hosts: BTreeMap<String, BTreeMap<usize, [String; 3]>>,
     /// Names of the users by pool and position.
     users: BTreeMap<(String, String), String>,
-    /// Largest `pool_size` of each pool.
-    sizes: BTreeMap<String, i64>,
     /// Pool and `pool_size` of each user.
     user_sizes: Vec<(String, i64)>,
     user_auth_types: Vec<String>,
@@ -208,9 +205,7 @@ impl Facts {
                     facts.users.insert((pool.to_owned(), user.to_owned()), text);
                 }
                 ["pools", pool, "users", _, "pool_size"] => {
-                    let size = facts.sizes.entry(pool.to_owned()).or_default();
                     let own = leaf.number().unwrap_or_default().max(0);
-                    *size = (*size).max(own);
                     facts.user_sizes.push((pool.to_owned(), own));
                 }
                 ["pools", pool, "users", at, "auth_type"] => {
@@ -250,6 +245,13 @@ impl Facts {
         holds(&self.parses) && holds(&self.splits) && self.has_replicas(pool)
     }
 
+    /// True if all users of a pool have the same size.
+    fn sizes_agree(&self, pool: &str) -> bool {
+        let mut sizes = self.user_sizes.iter().filter(|(of, _)| of == pool);
+        let first = sizes.next();
+        sizes.all(|size| Some(size) == first)
+    }
+
     fn has_replicas(&self, pool: &str) -> bool {
         self.hosts.get(pool).is_some_and(|hosts| hosts.len() > 1)
     }
@@ -283,20 +285,14 @@ pub(crate) fn map(mut leaves: Vec<Leaf>, draft: &mut Draft) -> Vec<Finding> {
 /// Compares the numbers of servers, and says what the files cannot tell.
 fn notes(facts: &Facts, draft: &mut Draft) {
     draft.no_client_limit("PgCat");
-    let (mut before, mut after) = (0_i64, 0_i64);
-    for (pool, largest) in &facts.sizes {
+    let mut most = 0_i64;
+    for (pool, size) in &facts.user_sizes {
         let hosts = facts.hosts.get(pool).map_or(1, BTreeMap::len);
         let hosts = i64::try_from(hosts).unwrap_or(i64::MAX);
-        let of_pool = facts.user_sizes.iter().filter(|(of, _)| of == pool);
-        let users = i64::try_from(of_pool.clone().count()).unwrap_or(i64::MAX);
-        let sum = of_pool
-            .map(|(_, size)| *size)
-            .fold(0_i64, i64::saturating_add);
-        before = before.saturating_add(sum.saturating_mul(hosts));
-        after = after.saturating_add(largest.saturating_mul(users).saturating_mul(hosts));
+        most = most.saturating_add(size.saturating_mul(hosts));
     }
     draft.note(format!(
-        "servers at most, for the users of the files: PgCat {before}, Weir {after}"
+        "servers at most, for the users of the files: PgCat {most}, Weir {most}"
     ));
     draft.note(
         "applications may send SET SHARD TO, SET SERVER ROLE TO and the like, which mean nothing to Weir; see \
@@ -424,8 +420,7 @@ fn of_user(
     facts: &Facts,
     draft: &mut Draft,
 ) -> Outcome {
-    let database = Table::Database(pool.to_owned());
-    let table = Table::User(user.to_owned());
+    let table = Table::Pool(pool.to_owned(), user.to_owned());
     match key {
         "username" => Outcome::Mapped("auth_file".to_owned()),
         "password" => secret(leaf, user, draft),
@@ -441,24 +436,22 @@ fn of_user(
         }
         "auth_type" => Outcome::Mapped("auth_type".to_owned()),
         "pool_size" => {
-            let largest = facts.sizes.get(pool).copied().unwrap_or_default();
-            let done = set(draft, database, "pool_size", Term::Number(largest));
-            match leaf.number() == Some(largest) {
-                true => done,
-                false => Outcome::Differs(
-                    format!("databases.{pool}.pool_size"),
-                    format!("the largest of its users, {largest}, counts for all of them"),
-                ),
-            }
+            let table = match facts.sizes_agree(pool) {
+                true => Table::Database(pool.to_owned()),
+                false => table,
+            };
+            apply(How::Copy("pool_size"), leaf, table, draft)
         }
-        "min_pool_size" => apply(How::Copy("min_pool_size"), leaf, database, draft),
-        "pool_mode" => apply(How::Copy("pool_mode"), leaf, table, draft),
+        "min_pool_size" => apply(How::Copy("min_pool_size"), leaf, table, draft),
+        // A user's mode goes with its read/write split.
+        "pool_mode" => {
+            let table = Table::User(user.to_owned());
+            apply(How::Copy("pool_mode"), leaf, table, draft)
+        }
         "statement_timeout" => apply(How::Millis("query_timeout"), leaf, table, draft),
         "connect_timeout" => apply(How::Millis("query_wait_timeout"), leaf, table, draft),
-        "server_lifetime" => {
-            Outcome::NotMapped("server_lifetime exists per database only".to_owned())
-        }
-        "idle_timeout" => Outcome::NotMapped(NO_TIMEOUT.to_owned()),
+        "server_lifetime" => apply(How::Millis("server_lifetime"), leaf, table, draft),
+        "idle_timeout" => apply(How::Millis("server_idle_timeout"), leaf, table, draft),
         "server_username" | "server_password" => Outcome::NotMapped(
             "servers are logged in to as the client's user; a database may force one by user"
                 .to_owned(),

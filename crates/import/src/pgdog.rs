@@ -60,7 +60,7 @@ const GENERAL: &[(&str, How)] = &[
     ("server_lifetime", How::Millis("server_lifetime")),
     (
         "server_lifetime_jitter",
-        How::Not("0", "server_lifetime has no jitter"),
+        How::Millis("server_lifetime_jitter"),
     ),
     ("query_timeout", How::Millis("query_timeout")),
     ("client_idle_timeout", How::Millis("client_idle_timeout")),
@@ -215,12 +215,10 @@ const DATABASE: &[(&str, How)] = &[
     ("pooler_mode", How::Word("pool_mode", MODES)),
     ("server_lifetime", How::Millis("server_lifetime")),
     (
-        "idle_timeout",
-        How::Not(
-            "",
-            "Weir has one idle time-out for all servers, server_idle_timeout",
-        ),
+        "server_lifetime_jitter",
+        How::Millis("server_lifetime_jitter"),
     ),
+    ("idle_timeout", How::Millis("server_idle_timeout")),
     (
         "statement_timeout",
         How::Not("", "use ALTER ROLE ... SET statement_timeout on the server"),
@@ -259,7 +257,7 @@ const USER: &[(&str, How)] = &[
     ("schema_admin", How::Nothing(NO_SHARDS)),
     (
         "min_pool_size",
-        How::Not("0", "min_pool_size exists per database only"),
+        How::Not("0", "set it in [pools.DATABASE.USER] for each database"),
     ),
     (
         "server_user",

@@ -12,6 +12,10 @@ pub(crate) struct Line {
     pub(crate) unmet: usize,
     /// Moment since which the first of these waits; NEVER if there is none.
     pub(crate) unmet_since: Moment,
+    /// Number of logins in progress less the number of waiters.
+    pub(crate) balance: isize,
+    /// Number of waiters that rely on servers that come to other lanes.
+    pub(crate) relying: usize,
     /// Moments since which the first of those that a server can help wait.
     pub(crate) heads: [Moment; HEADS_PUBLISHED],
 }
@@ -21,6 +25,8 @@ impl Line {
         count: 0,
         unmet: 0,
         unmet_since: Moment::NEVER,
+        balance: 0,
+        relying: 0,
         heads: [Moment::NEVER; HEADS_PUBLISHED],
     };
 

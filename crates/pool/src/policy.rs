@@ -15,6 +15,8 @@ pub struct Policy {
     pub reserve_timeout: Duration,
     /// `server_lifetime`: an unused server older than this is closed. Zero: after every use. None: never.
     pub lifetime: Option<Duration>,
+    /// `server_lifetime_jitter`: lifetimes differ from `lifetime` by this at most. None: they are up to a tenth longer.
+    pub lifetime_jitter: Option<Duration>,
     /// `server_idle_timeout`: a server unused for this long is closed. None: never.
     pub idle_timeout: Option<Duration>,
     /// `server_check_delay`: a server unused for this long is checked before reuse. Zero: always.
@@ -69,6 +71,7 @@ impl Default for Policy {
             reserve: 0,
             reserve_timeout: Duration::from_secs(5),
             lifetime: Some(Duration::from_secs(3600)),
+            lifetime_jitter: None,
             idle_timeout: Some(Duration::from_secs(600)),
             check_delay: Duration::from_secs(30),
             wait_timeout: Some(Duration::from_secs(120)),

@@ -29,6 +29,7 @@ use crate::want::Users;
 
 mod closing;
 mod count;
+mod demand;
 mod grow;
 mod keep;
 mod obstacle;
@@ -63,6 +64,16 @@ pub const IDLE_SPREAD: u32 = 10;
 /// Idle time after which a server beyond [enough](Shared::set_enough) is closed, in a pool that limits assigned
 /// servers. A shorter `server_idle_timeout` wins. The delay is there because the load may rise again.
 pub const SURPLUS_IDLE: Duration = Duration::from_secs(5);
+
+/// Number of idle servers that a lane asks others for within [`TRANSFERS_PERIOD`] before it opens one of its own. That many
+/// transfers take about as much time as a login, so that a lane never spends more than twice what was necessary.
+pub const TRANSFERS_PER_LOGIN: u32 = 64;
+
+/// Time after which a lane no longer counts on the answer to [`Action::Ask`]: the other worker may be busy.
+pub const ASK_PATIENCE: Duration = Duration::from_millis(10);
+
+/// See [`TRANSFERS_PER_LOGIN`].
+pub const TRANSFERS_PERIOD: Duration = Duration::from_secs(1);
 
 /// Interval at which a worker closes surplus servers. The end of a backend that maps much of shared_buffers takes some
 /// milliseconds of a processor of the host, and no client waits for it. At 4 ms each, that is 1 % of one processor.
@@ -110,6 +121,11 @@ pub struct Shard {
     connecting: usize,
     /// An `Action::Ask` has not been answered yet.
     asking: bool,
+    asked: demand::Asked,
+    /// When that action was given.
+    asked_at: Moment,
+    /// Number of waiters that servers which come to other lanes will serve.
+    relying: usize,
     clients: usize,
     /// The latest moment seen; commands without a time use it.
     last: Moment,
@@ -189,6 +205,9 @@ impl Shard {
             tokens: 0,
             connecting: 0,
             asking: false,
+            asked: demand::Asked::default(),
+            asked_at: Moment(0),
+            relying: 0,
             clients: 0,
             last: Moment(0),
             local_pause: Moment(0),
@@ -246,14 +265,17 @@ impl Shard {
             // There is no other lane to read it or to defer to this one.
             return;
         }
-        if self.queue.is_empty() && self.announced == Line::EMPTY {
+        let logins = self.tokens + self.connecting;
+        if self.queue.is_empty() && logins == 0 && self.announced == Line::EMPTY {
             return;
         }
         let line = self.line();
         if line == self.announced {
             return;
         }
-        let shrank = line.head() > self.announced.head() || line.unmet < self.announced.unmet;
+        let shrank = line.head() > self.announced.head()
+            || line.unmet < self.announced.unmet
+            || self.has_less_to_spare(&line);
         self.announced = line;
         self.shared.announce_wait(self.lane, &line);
         if shrank && self.shared.take_deferred() {
@@ -268,16 +290,6 @@ impl Shard {
             self.announced_idle = offer;
             self.shared.announce_idle(self.lane, offer);
         }
-    }
-
-    /// Number of waiters that no login in progress and no server in transfer is meant for.
-    fn unmet(&self) -> usize {
-        let waiting = self.queue.len();
-        if waiting == 0 {
-            return 0;
-        }
-        let coming = self.tokens + self.connecting + self.shared.deliveries(self.lane);
-        waiting.saturating_sub(coming + usize::from(self.asking))
     }
 
     fn is_obsolete_entry(&self, entry: &Entry) -> bool {

@@ -5,12 +5,10 @@
 //! A lane that gets a free server first announces it (`announce_idle`), then looks for waiters (`deliver_to_oldest`). A
 //! lane that gets a waiter first announces it (`announce_wait`), then looks for idle servers (`coldest_lane`). All four
 //! use SeqCst, so in every interleaving at least one of the two sees the other: the server is handed over, or it is
-//! asked for. A lane may skip a waiter only if as many servers are reserved for that waiter's lane (`Delivery`) as it
-//! has waiters. A reservation ends either with the server's arrival or with `WakeOthers`, and both make the lane look
-//! again.
+//! asked for. A lane may skip a waiter only if as many servers are reserved for that waiter's lane (`Delivery`) as it has
+//! waiters. A reservation ends with the server's arrival or with `WakeOthers`, and both make the lane look again.
 //!
-//! A server that its client keeps while no client waits (`Shard::keep`) is announced in the same word, and its lane
-//! looks for waiters in the same order.
+//! A server that its client keeps while no client waits (`Shard::keep`) is announced in the same word and order.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -23,6 +21,7 @@ use std::time::Duration;
 
 use crate::alternatives::Alternatives;
 use crate::atomic::AtomicBool;
+use crate::atomic::AtomicIsize;
 use crate::atomic::AtomicU64;
 use crate::atomic::AtomicUsize;
 use crate::atomic::Ordering::Relaxed;
@@ -41,13 +40,13 @@ mod logins;
 pub(crate) use hold::HOLD_PAUSE_MAX;
 pub(crate) use hold::Hold;
 use hold::Holding;
+pub(crate) use logins::surplus;
 
-/// Minimum time by which another lane's waiter must be older to be served first: about one turn of an event loop. Below
-/// it, moving the server costs more than the order is worth.
+/// Minimum time by which another lane's waiter must be older to be served first: about one turn of an event loop. Below it,
+/// moving the server costs more than the order is worth.
 pub const FAIRNESS_GRACE: Duration = Duration::from_millis(1);
 
-/// Moment before which another lane's waiter must have queued to get a free server, if the longest waiter here queued
-/// at `head`.
+/// Moment before which another lane's waiter must have queued to get a free server, if the longest here queued at `head`.
 pub(crate) fn older_than(head: Moment) -> Moment {
     let grace = u64::try_from(FAIRNESS_GRACE.as_micros()).unwrap_or(u64::MAX);
     Moment(head.0.saturating_sub(grace))
@@ -56,8 +55,7 @@ pub(crate) fn older_than(head: Moment) -> Moment {
 /// Idle time after which a server is surplus in its lane; other lanes ask for it before they open their own.
 pub const HANDOVER_IDLE: Duration = Duration::from_millis(5);
 
-/// Number of its longest waiters that a lane publishes. Beyond these, other lanes hand over only servers that they do
-/// not need themselves.
+/// Number of its longest waiters that a lane publishes. Others hand over only servers that they do not need beyond these.
 pub const HEADS_PUBLISHED: usize = 8;
 
 /// Two cache lines, as processors fetch them in pairs.
@@ -71,8 +69,10 @@ struct Waiting {
     count: AtomicUsize,
     /// Number of servers on their way to this lane, or about to be.
     deliveries: AtomicUsize,
-    /// Moment since which the first waiter waits that no login in progress is meant for; NEVER = there is none.
+    /// As in [`Line`], with NEVER for none.
     unmet_since: AtomicU64,
+    balance: AtomicIsize,
+    relying: AtomicUsize,
     /// Moments since which the longest waiters wait, longest first; NEVER = none.
     heads: [AtomicU64; HEADS_PUBLISHED],
 }
@@ -490,6 +490,8 @@ impl Shared {
             slot.store(head.0, Relaxed);
         }
         waiting.unmet_since.store(line.unmet_since.0, SeqCst);
+        waiting.balance.store(line.balance, SeqCst);
+        waiting.relying.store(line.relying, SeqCst);
         waiting.count.store(line.count, SeqCst);
     }
 
@@ -529,7 +531,7 @@ impl Shared {
             .min_by_key(|(_, since)| *since)
     }
 
-    /// Reserves a server for the other lane whose waiter is the longest and older than `before`.
+    /// Reserves a server for the other lane whose longest waiter is older than `before`.
     pub(crate) fn deliver_to_oldest(
         self: &Arc<Self>,
         own: usize,
@@ -621,6 +623,8 @@ impl Lane {
             count: AtomicUsize::new(0),
             deliveries: AtomicUsize::new(0),
             unmet_since: never(),
+            balance: AtomicIsize::new(0),
+            relying: AtomicUsize::new(0),
             heads: std::array::from_fn(|_| never()),
         };
         Self {

@@ -73,6 +73,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
             [round_robin, keep, limits_assigned],
         )| {
             Policy {
+                lifetime_jitter: None,
                 size,
                 min,
                 reserve,

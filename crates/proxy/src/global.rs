@@ -252,8 +252,8 @@ impl Global {
             let group = &pool.group;
             let key = &group.key;
             group.keep_proofs_of(&settled.users);
-            if let Some(new) = settled.settings.pool(&key.database, &key.user) {
-                let new = key.purpose.apply(new, &key.user);
+            let new = (key.purpose).settings(&settled.settings, &key.database, &key.user);
+            if let Some(new) = new {
                 self.quotas_of(&new);
                 let hosts = self.hosts.alternatives(&new, pool.host);
                 *group

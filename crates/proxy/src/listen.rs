@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 use rustix::net::{acceptfrom_with, getpeername};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-use weir_config::{Global, HostAddr, ListenAddr, ListenPoint};
+use weir_config::{Global, HostAddr, ListenAddr, ListenPoint, Settings};
 use weir_stats::Endpoint;
 
 use crate::socket::{FLAGS, Socket as Connected, Stream, TcpOptions};
@@ -91,8 +91,8 @@ pub enum ListenError {
 
 /// Opens all listening sockets of a configuration, or none. Sockets that were `passed` replace all that the
 /// configuration names.
-pub(crate) fn open(global: &Global, passed: Vec<Passed>) -> Result<Vec<Listener>, ListenError> {
-    let port = global.listen_port;
+pub(crate) fn open(settings: &Settings, passed: Vec<Passed>) -> Result<Vec<Listener>, ListenError> {
+    let port = settings.global.listen_port;
     if !passed.is_empty() {
         let adopted = passed.into_iter().map(|passed| adopt(passed, port));
         return adopted
@@ -100,7 +100,15 @@ pub(crate) fn open(global: &Global, passed: Vec<Passed>) -> Result<Vec<Listener>
             .map_err(ListenError::Passed);
     }
     let mut listeners = Vec::new();
-    for address in addresses(&global.listen_addr, port)? {
+    for options in settings.listening() {
+        open_with(&options, &mut listeners)?;
+    }
+    Ok(listeners)
+}
+
+/// Opens the sockets of the main listener, or of one of `[listeners]`.
+fn open_with(global: &Global, listeners: &mut Vec<Listener>) -> Result<(), ListenError> {
+    for address in addresses(&global.listen_addr, global.listen_port)? {
         listeners.push(tcp(address, global).map_err(|error| ListenError::Bind {
             address: address.to_string(),
             error,
@@ -111,7 +119,7 @@ pub(crate) fn open(global: &Global, passed: Vec<Passed>) -> Result<Vec<Listener>
         Some(HostAddr::UnixDir(directory)) => listeners.push(unix(&directory, global)?),
         _ => {}
     }
-    Ok(listeners)
+    Ok(())
 }
 
 /// Opens the sockets of `metrics_listen`, or none. They block: each has its own accepting thread.
@@ -454,7 +462,7 @@ mod tests {
         );
         let mut read = |_: &Path| Ok(text.clone());
         let loaded = weir_config::load(Path::new("a.ini"), &mut read, std::iter::empty());
-        let listeners = open(&loaded.unwrap().settings.global, Vec::new()).unwrap();
+        let listeners = open(&loaded.unwrap().settings, Vec::new()).unwrap();
         let address = SockAddr::unix(directory.join(".s.PGSQL.6432")).unwrap();
         let mut clients = Vec::new();
         loop {

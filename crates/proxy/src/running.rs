@@ -70,7 +70,7 @@ pub fn start(
     let workers = global_options.worker_count(cores);
     let options = TcpOptions::new(global_options);
     let (driver_in_use, rings) = io::prepare(global_options.io, workers);
-    let listeners = listen::open(global_options, passed)?;
+    let listeners = listen::open(&setup.settings, passed)?;
     for listener in &listeners {
         tracing::info!("listening on {}", listener.name());
     }

@@ -138,8 +138,8 @@ pub(crate) struct Worker<D> {
     to_server: Vec<u8>,
     to_client: Vec<u8>,
     answers: Vec<u8>,
-    /// Servers to be released after the current event.
-    later: VecDeque<ServerId>,
+    /// Tasks for after the current event.
+    later: VecDeque<release::Later>,
     questions: Questions,
     console: console::Count,
     /// Time since which traffic is suspended (`SUSPEND`).

@@ -55,6 +55,8 @@ pub(super) fn page() -> Page {
     for (scope, heading) in [
         (Scope::Global, "GLOBAL OPTIONS"),
         (Scope::Database, "[DATABASES.NAME]"),
+        (Scope::Listener, "[LISTENERS.NAME]"),
+        (Scope::Pool, "[POOLS.DATABASE.USER]"),
         (Scope::User, "[USERS.NAME]"),
         (Scope::Peer, "[PEERS.ID]"),
     ] {

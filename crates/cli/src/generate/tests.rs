@@ -73,7 +73,14 @@ fn the_commands_of_weir_lab_are_listed_and_their_pages_come_with_it() {
 #[test]
 fn every_option_is_in_the_page_of_the_file() {
     let page = page("weir.toml.5");
-    for scope in [Scope::Global, Scope::Database, Scope::User, Scope::Peer] {
+    for scope in [
+        Scope::Global,
+        Scope::Database,
+        Scope::Listener,
+        Scope::Pool,
+        Scope::User,
+        Scope::Peer,
+    ] {
         for option in scope.options() {
             assert!(
                 page.contains(&format!("\\fB{}\\fR", option.name)),

@@ -136,6 +136,10 @@ section! {
         max_db_client_connections: Option<u32> = int("0").unset();
         /// Overrides the global `server_lifetime`; 0 = close after each use.
         server_lifetime: Option<Duration> = seconds("0").unset();
+        /// Overrides the global `server_lifetime_jitter`; 0 = off.
+        server_lifetime_jitter: Option<Duration> = seconds("0").unset();
+        /// Overrides the global `server_idle_timeout`; 0 = off.
+        server_idle_timeout: Option<Duration> = seconds("0").unset();
         /// Overrides the global `server_tls_sslmode`.
         server_tls_sslmode: Option<SslMode> = word(SslMode::NAMES, "prefer").unset();
         /// Overrides the global `server_tls_key_file`.

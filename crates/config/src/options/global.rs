@@ -194,6 +194,8 @@ section! {
         server_fast_close: bool = flag("0");
         /// Close an unused server that is older; 0 = close after each use.
         server_lifetime: Duration = seconds("3600");
+        /// Servers live longer or shorter than `server_lifetime` by a random time up to this; 0 = off, they live up to a tenth longer.
+        server_lifetime_jitter: Option<Duration> = timeout("0");
         /// Close a server unused for longer; 0 = never.
         server_idle_timeout: Option<Duration> = timeout("600");
         /// Time for connecting and logging in to a server; 0 = no limit.

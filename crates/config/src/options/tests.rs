@@ -4,10 +4,12 @@ use super::*;
 use crate::settings::{Format, default_of};
 use crate::value::Dialect;
 
-const SCOPES: [Scope; 5] = [
+const SCOPES: [Scope; 7] = [
     Scope::Global,
     Scope::Database,
     Scope::Host,
+    Scope::Listener,
+    Scope::Pool,
     Scope::User,
     Scope::Peer,
 ];
@@ -18,6 +20,8 @@ fn through_struct(scope: Scope, get: &dyn Fn(&str) -> Value) -> Vec<(&'static Op
         Scope::Global => Global::from_values(get).values(),
         Scope::Database => Database::from_values(get).values(),
         Scope::Host => Host::from_values(get).values(),
+        Scope::Listener => Listener::from_values(get).values(),
+        Scope::Pool => PoolOptions::from_values(get).values(),
         Scope::User => UserSettings::from_values(get).values(),
         Scope::Peer => Peer::from_values(get).values(),
     }

@@ -125,6 +125,7 @@ crates/proxy/src/worker/tests/options.rs
     server_fast_close_ends_sessions_whose_server_leads_elsewhere_now: server_fast_close
 conformance/tests/operation/lifetimes.rs
     server_lifetime_closes_old_servers_when_they_are_free: server_lifetime
+    lifetimes_differ_by_server_lifetime_jitter: server_lifetime_jitter
     server_idle_timeout_closes_unused_servers: server_idle_timeout
 conformance/tests/operation/hosts.rs
     a_host_that_says_nothing_is_passed_over_after_server_connect_timeout: server_connect_timeout
@@ -237,6 +238,21 @@ crates/proxy/src/worker/tests/statement_lists.rs
     what_a_user_has_run_is_what_it_may_run: statement_policy
 ";
 
+const LISTENER: &str = "\
+conformance/tests/operation/listeners.rs
+    clients_of_a_second_port_have_the_pool_mode_of_their_listener: listen_port unix_socket_dir pool_mode
+conformance/tests/replicas/targets.rs
+    the_role_of_a_listener_decides_where_its_sessions_begin: role
+crates/config/tests/config/listeners.rs
+    a_listener_inherits_its_addresses_and_may_have_its_own: listen_addr
+";
+
+const POOL: &str = "\
+conformance/tests/operation/pools.rs
+    one_user_of_one_database_has_a_size_and_a_mode_of_its_own: pool_size pool_mode
+    a_pool_has_time_limits_of_its_own: query_timeout idle_transaction_timeout query_wait_timeout server_idle_timeout
+";
+
 const PEER: &str = "\
 conformance/tests/operation/peers.rs
     a_cancel_lands_on_the_right_one_of_two_every_time: host port
@@ -335,6 +351,8 @@ fn every_option_has_a_test_that_shows_what_it_does() {
     wrong.extend(mistakes(Scope::Database, DATABASE, |opt| !overrides(opt)));
     wrong.extend(mistakes(Scope::Host, "", |_| true));
     wrong.extend(mistakes(Scope::User, USER, |opt| !overrides(opt)));
+    wrong.extend(mistakes(Scope::Listener, LISTENER, |_| true));
+    wrong.extend(mistakes(Scope::Pool, POOL, |opt| !overrides(opt)));
     wrong.extend(mistakes(Scope::Peer, PEER, |_| true));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -408,6 +426,11 @@ fn every_option_of_an_entry_reaches_its_pool() {
             &format!("\n[hosts]\na/r = {}={value}", opt.name),
         );
         assert_ne!(with, pool("replicas=r", ""), "{} changes nothing", opt.name);
+    }
+    for opt in Scope::Pool.options() {
+        let (value, _) = unusual(opt);
+        let with = pool("", &format!("\n[pools]\na/u = {}={value}", opt.name));
+        assert_ne!(with, pool("", ""), "{} changes nothing", opt.name);
     }
     for opt in Scope::User.options() {
         let (value, _) = unusual(opt);

@@ -84,7 +84,7 @@ host = 'x'
             weir.toml:5: bad value "5" for "auth_type": must be one of any, trust, plain, md5, cert, hba, ldap, pam, scram-sha-256
             weir.toml:6: bad value "[…]" for "listen_addr": must be a list of texts
             weir.toml:7: unknown key "database" at the top level
-            weir.toml:8: unknown table "pgbouncer"; global options stand at the top level, the others in [databases.NAME], [users.NAME] and [peers.ID]
+            weir.toml:8: unknown table "pgbouncer"; global options stand at the top level, the others in [databases.NAME], [users.NAME], [pools.DATABASE.USER], [listeners.NAME] and [peers.ID]
             weir.toml:11: databases."flat" must be a table
             weir.toml:13: unknown key "prt" in [databases."app"]; did you mean "port"?
             weir.toml:16: bad value "sesion" for "pool_mode": must be one of session, transaction, statement; did you mean "session"?

@@ -182,12 +182,13 @@ proptest! {
         global in assignments(Scope::Global),
         database in assignments(Scope::Database),
         user in assignments(Scope::User),
+        pool in assignments(Scope::Pool),
         peer in assignments(Scope::Peer),
         name in "[a-zA-Z0-9 .\"äöü_*-]{1,20}",
     ) {
         let mut file = format!(
-            "[databases]\n'{name}' = {}\n[users]\n'{name}' = {}\n[peers]\n7 = {}\n[pgbouncer]\n",
-            entry(&database), entry(&user), entry(&peer)
+            "[databases]\n'{name}' = {}\n[users]\n'{name}' = {}\n[pools]\n'{name}/{name}x' = {}\n[peers]\n7 = {}\n[pgbouncer]\n",
+            entry(&database), entry(&user), entry(&pool), entry(&peer)
         );
         for (key, value) in global {
             if !["auth_file", "listen_addr", "unix_socket_dir"].contains(&key) {

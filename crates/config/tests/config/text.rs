@@ -118,6 +118,14 @@ fn the_schema_knows_every_option() {
                 ["properties"],
         ),
         (
+            Scope::Listener,
+            &top["listeners"]["additionalProperties"]["properties"],
+        ),
+        (
+            Scope::Pool,
+            &top["pools"]["additionalProperties"]["additionalProperties"]["properties"],
+        ),
+        (
             Scope::User,
             &top["users"]["additionalProperties"]["properties"],
         ),
@@ -137,7 +145,7 @@ fn the_schema_knows_every_option() {
             }
         }
         let tables = match scope {
-            Scope::Global => 4,
+            Scope::Global => 6,
             Scope::Database => 1,
             _ => 0,
         };

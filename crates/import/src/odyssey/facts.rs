@@ -233,7 +233,11 @@ impl Facts {
         } else if agree(&|other| other.user.as_ref() == Some(user)) {
             Place::Table(Table::User(user.clone()))
         } else {
-            Place::Nowhere
+            match &route.database {
+                Some(database) => Place::Table(Table::Pool(database.clone(), user.clone())),
+                // A route of every database is no entry of the fallback: databases with entries follow it as well.
+                None => Place::Nowhere,
+            }
         }
     }
 

@@ -215,15 +215,15 @@ fn spread(
         Place::Everywhere => Table::Global,
         Place::Table(table) => table,
         Place::Nowhere => {
-            let why = format!(
-                "routes disagree, and Weir has no {option} for a pair of database and user"
-            );
+            let why =
+                format!("routes disagree, and Weir has no {option} for a user of every database");
             return Outcome::NotMapped(why);
         }
     };
     let scope = match &table {
         Table::Global => Scope::Global,
         Table::Database(_) | Table::Host(..) => Scope::Database,
+        Table::Pool(..) => Scope::Pool,
         Table::User(_) => Scope::User,
     };
     match scope.find(option) {
@@ -235,15 +235,19 @@ fn spread(
     }
 }
 
-/// Writes the time after which idle servers are closed, the longest of all routes: 0 means never.
+/// Writes the time after which idle servers are closed. Where no place fits, the longest of all routes: 0 means never.
 fn idle(leaf: &Leaf, route: &Route, facts: &Facts, draft: &mut Draft) -> Outcome {
-    if facts.place(route, "pool_ttl") == Place::Everywhere {
-        return apply(
-            How::Seconds("server_idle_timeout"),
-            leaf,
-            Table::Global,
-            draft,
-        );
+    let table = match facts.place(route, "pool_ttl") {
+        Place::Everywhere => Some(Table::Global),
+        Place::Table(Table::User(user)) => {
+            let database = route.database.clone();
+            database.map(|database| Table::Pool(database, user))
+        }
+        Place::Table(table) => Some(table),
+        Place::Nowhere => None,
+    };
+    if let Some(table) = table {
+        return apply(How::Seconds("server_idle_timeout"), leaf, table, draft);
     }
     let times: Vec<i64> = facts
         .served()

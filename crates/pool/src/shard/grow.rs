@@ -188,10 +188,16 @@ impl Shard {
     /// lane with an idle server. The waiters stay in the queue, and whichever server comes first serves the longest
     /// waiter.
     pub(super) fn serve_queue(&mut self, now: Moment) {
+        self.serve_queue_after(now, false);
+    }
+
+    /// As `serve_queue`. `was_refused`: the lane with an idle server has just said that it has none any more.
+    pub(super) fn serve_queue_after(&mut self, now: Moment, was_refused: bool) {
         self.served_at = now;
         self.grow_at = Moment::NEVER;
         self.refusal = None;
         if self.queue.is_empty() || self.shared.is_paused() {
+            self.relying = 0;
             self.settle_claim();
             return self.announce_wait();
         }
@@ -213,6 +219,10 @@ impl Shard {
         }
         let surplus = now.0.saturating_sub(micros(HANDOVER_IDLE));
         self.ask(|since| since.0 <= surplus);
+        if !was_refused {
+            self.ask_before_login(now);
+        }
+        self.rely_on_others();
         while self.unmet() > 0 {
             if let Err(block) = self.grow(now) {
                 self.blocked(&block);
@@ -229,6 +239,7 @@ impl Shard {
         self.settle_claim();
         self.evict_elsewhere(now);
         self.announce_wait();
+        self.await_others();
     }
 
     /// Claims the next free place of the pool while the client of an annex waits for one, and ends the claim afterwards. The
@@ -276,8 +287,7 @@ impl Shard {
         if let Some((lane, since)) = self.shared.coldest_lane(self.lane)
             && is_cold(since)
         {
-            self.asking = true;
-            self.actions.push_back(Action::Ask { lane });
+            self.begin_asking(lane);
         }
     }
 
@@ -288,8 +298,7 @@ impl Shard {
             && self.is_out_of_seats()
             && let Some((lane, _)) = self.shared.keeping_lane(self.lane)
         {
-            self.asking = true;
-            self.actions.push_back(Action::Ask { lane });
+            self.begin_asking(lane);
         }
     }
 
@@ -547,10 +556,19 @@ impl Shard {
 
     fn expiry(&mut self, started: Moment) -> Moment {
         match self.policy.lifetime {
-            Some(life) if !life.is_zero() => started
-                .plus(life)
-                .plus(self.random.up_to(life / LIFETIME_SPREAD)),
-            _ => Moment::NEVER,
+            Some(life) if life.is_zero() => Moment::NEVER,
+            None => Moment::NEVER,
+            Some(life) => {
+                let (shortest, spread) = match self.policy.lifetime_jitter {
+                    None => (life, life / LIFETIME_SPREAD),
+                    // No server is closed before its first use.
+                    Some(jitter) => {
+                        let jitter = jitter.min(life);
+                        (life - jitter, jitter * 2)
+                    }
+                };
+                started.plus(shortest).plus(self.random.up_to(spread))
+            }
         }
     }
 }

@@ -159,7 +159,6 @@ impl Shard {
             transit,
         } = transfer;
         drop(transit);
-        drop(delivery);
         self.next_expiry = self.next_expiry.min(expires);
         let state = State::Active;
         let seat = seat.filter(|_| self.policy.limits_assigned);
@@ -179,6 +178,9 @@ impl Shard {
             },
         );
         let answer = self.place(now, server);
+        // Not before: a lane that relies on this server would count it neither as coming nor as here.
+        drop(delivery);
+        self.wake |= self.shared.take_deferred();
         // The server has arrived, and waiters beyond it may need another one.
         self.serve_queue(now);
         match answer {
@@ -227,10 +229,9 @@ impl Shard {
 
     /// Completes an [`Action::Ask`](crate::Action::Ask); `got` says that a server was adopted before.
     pub fn ask_answered(&mut self, now: Moment, got: bool) {
-        let _ = got;
         self.see(now);
         self.asking = false;
-        self.serve_queue(now);
+        self.serve_queue_after(now, !got);
     }
 
     /// Places a free server: closes it, assigns it to the oldest waiter, or leaves it idle.

@@ -370,6 +370,32 @@ fn a_lifetime_ends_not_before_its_time_and_within_a_tenth_after() {
 }
 
 #[test]
+fn with_a_jitter_lifetimes_differ_in_both_directions_and_by_no_more() {
+    for (jitter, shortest, longest) in [(600, 3_000, 4_200), (9_999, 0, 7_200)] {
+        let mut pool = pool(
+            1,
+            Policy {
+                idle_timeout: None,
+                lifetime_jitter: Some(Duration::from_secs(jitter)),
+                ..of_size(9)
+            },
+        );
+        let shard = &mut pool.shards[0];
+        let ends: Vec<_> = (1..10)
+            .map(|server| {
+                serve(shard, Moment(0), server, server);
+                shard.servers[&ServerId(server)].expires
+            })
+            .collect();
+        let bounds = Moment(shortest * SECOND)..=Moment(longest * SECOND);
+        assert!(ends.iter().all(|end| bounds.contains(end)), "{ends:?}");
+        let middle = Moment(3_600 * SECOND);
+        let is_wide = ends.iter().any(|end| *end < middle) && ends.iter().any(|end| *end > middle);
+        assert!(is_wide, "{ends:?}");
+    }
+}
+
+#[test]
 fn a_server_whose_lifetime_ends_in_use_is_closed_on_release() {
     let mut pool = pool(1, of_size(1));
     let shard = &mut pool.shards[0];

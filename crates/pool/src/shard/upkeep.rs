@@ -269,7 +269,11 @@ impl Shard {
             .then(surplus)
             .flatten()
             .map(|since| since.plus(HANDOVER_IDLE));
-        [moment, evict, reserve, ask].into_iter().flatten().min()
+        let answer = self.answer_due().filter(|due| *due > self.served_at);
+        [moment, evict, reserve, ask, answer]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn idle_where(&self, wanted: impl Fn(&super::Entry) -> bool) -> Vec<ServerId> {

@@ -100,6 +100,8 @@ impl Shard {
     pub(super) fn line(&self) -> Line {
         let mut line = self.queue.line(self.rooms_wanted());
         line.unmet = self.unmet();
+        line.balance = self.balance();
+        line.relying = self.relying();
         if line.unmet > 0 {
             line.unmet_since = self.first_unmet().unwrap_or(Moment::NEVER);
         }

@@ -11,8 +11,22 @@ use crate::atomic::Ordering::SeqCst;
 use crate::gate::HostGate;
 use crate::moment::Moment;
 
+/// Number of servers that come to a lane and that none of its waiters needs.
+pub(crate) fn surplus(balance: isize, deliveries: usize) -> usize {
+    usize::try_from(balance.saturating_add_unsigned(deliveries)).unwrap_or(0)
+}
+
 impl Shared {
-    // === hosts ===
+    /// Number of servers that come to other lanes, from logins or other lanes, and that none of the waiters there needs.
+    pub(crate) fn spare_elsewhere(&self, own: usize) -> usize {
+        let (mut spare, mut relying) = (0, 0);
+        for (number, lane) in self.others(own) {
+            let balance = lane.waiting.0.balance.load(SeqCst);
+            spare += surplus(balance, self.deliveries(number));
+            relying += lane.waiting.0.relying.load(SeqCst);
+        }
+        spare.saturating_sub(relying)
+    }
 
     /// Replaces the hosts of the pool (reload); does nothing if they are the same. Failures at the hosts before say
     /// nothing of others: clients wait again. Lanes use the new hosts after [`set_policy`], which the engine calls

@@ -453,8 +453,8 @@ fn listening() -> (Vec<Listener>, SocketAddr) {
     let text = "[pgbouncer]\nauth_type = any\n";
     let mut read = |_: &Path| Ok(text.to_owned());
     let loaded = weir_config::load(Path::new("a.ini"), &mut read, std::iter::empty());
-    let global = loaded.unwrap().settings.global;
-    let listeners = listen::open(&global, vec![listener.into()]);
+    let settings = loaded.unwrap().settings;
+    let listeners = listen::open(&settings, vec![listener.into()]);
     (listeners.unwrap(), address)
 }
 

@@ -1,12 +1,18 @@
 //! Purposes of a pool, and their effect on its settings.
 
-use weir_config::{PoolSettings, SizingMode};
+use std::sync::Arc;
 
-/// Purpose of a pool. Only `Clients` pools ever serve a client (hazard SEC-43).
+use weir_config::{PoolMode, PoolSettings, Settings, SizingMode};
+
+use super::{Global, GlobalPool, TooManyPools};
+
+/// Purpose of a pool. Only pools of `Clients` and `ClientsIn` ever serve a client (hazard SEC-43).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Purpose {
     /// Queries of clients.
     Clients,
+    /// Queries of clients whose listener gives them this pool mode, which is not that of their pool otherwise.
+    ClientsIn(PoolMode),
     /// `auth_query`, as the administrator wrote it.
     CustomQuestions,
     /// Single connection that listens for all clients of a database.
@@ -16,9 +22,27 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
+    /// True if clients use the pool.
+    pub(crate) const fn serves_clients(self) -> bool {
+        matches!(self, Self::Clients | Self::ClientsIn(_))
+    }
+
+    /// Returns the settings of the pool with this purpose. None if there is no such database.
+    pub(super) fn settings(
+        self,
+        settings: &Settings,
+        database: &str,
+        user: &str,
+    ) -> Option<PoolSettings> {
+        match self {
+            Self::ClientsIn(mode) => settings.pool_in(database, user, Some(mode)),
+            _ => Some(self.apply(settings.pool(database, user)?, user)),
+        }
+    }
+
     /// Returns the settings of a pool with this purpose.
     pub(super) fn apply(self, mut settings: PoolSettings, user: &str) -> PoolSettings {
-        if self == Self::Clients {
+        if self.serves_clients() {
             return settings;
         }
         settings.sizing.mode = SizingMode::Off;
@@ -39,6 +63,29 @@ impl Purpose {
             startup.extend(own.map(|(name, value)| (name, value.to_owned())));
         }
         settings
+    }
+}
+
+impl Global {
+    /// Returns the pool of clients that came by this port. `settings` have the pool mode of its listener.
+    pub(crate) fn pool_of_port(
+        &self,
+        settings: PoolSettings,
+        port: u16,
+    ) -> Result<Arc<GlobalPool>, TooManyPools> {
+        let settled = self.settled();
+        let listener = settled.settings.listener(port);
+        let purpose = match listener.and_then(|listener| listener.pool_mode) {
+            None => Purpose::Clients,
+            Some(mode) => {
+                let usual = settled.settings.pool(&settings.database, &settings.user);
+                match usual.is_some_and(|usual| usual.pool_mode == mode) {
+                    true => Purpose::Clients,
+                    false => Purpose::ClientsIn(mode),
+                }
+            }
+        };
+        self.pool_for(settings, purpose)
     }
 }
 

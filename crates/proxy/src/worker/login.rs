@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use weir_config::PoolSettings;
+use weir_config::{Listener, PoolSettings};
 use weir_session::fault::Fault;
 use weir_session::hello::{Hello, Opened, Opening, Replication};
 use weir_session::settings::Settings as Asked;
@@ -15,7 +15,7 @@ use super::client::Leaving;
 use super::ids::ClientId;
 use super::proof::log_login;
 use super::replication::Seeking;
-use super::slots::{Authenticating, Busy, ClientProtection, Phase, Plan};
+use super::slots::{Authenticating, Busy, ClientProtection, Identity, Phase, Plan};
 use super::tables::Tables;
 use super::{Missing, Worker};
 use crate::console::{DATABASES, Role};
@@ -26,6 +26,9 @@ use crate::peering;
 use crate::securing::Securing;
 use crate::settled::Settled;
 use crate::tls::Session;
+
+/// Setting of a session that says on which hosts it runs.
+const ROLE: &str = "weir.role";
 
 impl<D: Driver> Worker<D> {
     /// Handles the first bytes of a connection. Returns the number of bytes handled.
@@ -117,7 +120,7 @@ impl<D: Driver> Worker<D> {
         let guard = limits.clients.try_enter().or_else(|| {
             // An operator gets in, to see who fills the pooler.
             let client = self.tables.clients.must_get(id)?;
-            let plan = plan(&settled, &hello, client.identity.remote_uid);
+            let plan = plan(&settled, &hello, &client.identity);
             matches!(plan, Some(Plan::Console(_))).then(|| limits.consoles.try_enter())?
         });
         let Some(client) = self.tables.clients.must_get_mut(id) else {
@@ -161,7 +164,7 @@ impl<D: Driver> Worker<D> {
             let fault = fault.clone();
             return self.fail_client(id, &fault);
         }
-        login.plan = plan(&settled, &login.hello, client.identity.remote_uid);
+        login.plan = plan(&settled, &login.hello, &client.identity);
         if settled.settings.global.log_connections {
             log_login(client.id, login, &client.identity);
         }
@@ -191,11 +194,12 @@ impl<D: Driver> Worker<D> {
         if guards.user.is_none() {
             return self.fail_client(id, &Fault::TooManyClients("max_user_client_connections"));
         }
-        match self.global.pool(settings) {
+        let port = client.identity.local.port;
+        match self.global.pool_of_port(settings, port) {
             Ok(pool) => {
                 let place = self.lane_of(&pool);
                 match wishes {
-                    Wishes::Session(asked) => self.greet(id, place, asked),
+                    Wishes::Session(asked) => self.greet(id, place, Arc::new(asked)),
                     Wishes::Walsender(seeking) => self.seek_walsender_first(id, place, seeking),
                 }
             }
@@ -277,15 +281,27 @@ impl Tables {
 /// Connection that an authenticated client asks for.
 pub(super) enum Wishes {
     /// An ordinary one with these settings.
-    Session(Arc<Asked>),
+    Session(Asked),
     /// A replication connection.
     Walsender(Box<Seeking>),
+}
+
+impl Wishes {
+    /// Has the session begin with the role of its listener, unless the client asked for one.
+    pub(super) fn begin_by_role(&mut self, listener: Option<&Listener>) {
+        let role = listener.and_then(|listener| listener.role);
+        if let (Self::Session(asked), Some(role)) = (self, role)
+            && asked.get(ROLE).is_none()
+        {
+            asked.set(ROLE, role.as_str());
+        }
+    }
 }
 
 /// Returns the connection that a client asks for.
 pub(super) fn wishes(settled: &Settled, hello: &Hello, remote: &weir_stats::Endpoint) -> Wishes {
     match hello.replication {
-        Replication::None => Wishes::Session(Arc::new(asked(settled, hello, remote))),
+        Replication::None => Wishes::Session(asked(settled, hello, remote)),
         kind => {
             let asked = settings(settled, &hello.parameters, remote);
             let options = hello.options_text.clone();
@@ -296,9 +312,12 @@ pub(super) fn wishes(settled: &Settled, hello: &Hello, remote: &weir_stats::Endp
 }
 
 /// Returns a client's destination. None if there is no such database, or the user has no right to the console.
-fn plan(settled: &Settled, hello: &Hello, remote_uid: Option<u32>) -> Option<Plan> {
+fn plan(settled: &Settled, hello: &Hello, identity: &Identity) -> Option<Plan> {
+    let remote_uid = identity.remote_uid;
     if !DATABASES.contains(&hello.database.as_str()) {
-        let settings = settled.settings.pool(&hello.database, &hello.user);
+        let listener = settled.settings.listener(identity.local.port);
+        let mode = listener.and_then(|listener| listener.pool_mode);
+        let settings = (settled.settings).pool_in(&hello.database, &hello.user, mode);
         return settings.map(|settings| Plan::Pool(Box::new(settings)));
     }
     let global = &settled.settings.global;

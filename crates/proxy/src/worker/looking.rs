@@ -181,7 +181,7 @@ pub(super) fn interval(
         state,
         StatePolicy::Pin | StatePolicy::Refuse | StatePolicy::Track
     );
-    every.filter(|_| follows && purpose == Purpose::Clients)
+    every.filter(|_| follows && purpose.serves_clients())
 }
 
 /// Returns the rows of an answer, each with five columns, or the reason why there are none.

@@ -265,7 +265,10 @@ impl<D: Driver> Worker<D> {
     /// Gives a client that has arrived its former state, as far as this configuration allows.
     fn settle_arrival(&mut self, id: ClientId, moved: &Moved) -> Result<(), Fault> {
         let settled = self.global.settled();
-        let settings = settled.settings.pool(&moved.database, &moved.user);
+        let port = moved.local.1;
+        let listener = settled.settings.listener(port);
+        let mode = listener.and_then(|listener| listener.pool_mode);
+        let settings = (settled.settings).pool_in(&moved.database, &moved.user, mode);
         let settings = settings.ok_or_else(|| Fault::NoDatabase(moved.database.clone()))?;
         let (in_database, of_user) = self.global.client_quotas(&settings, &moved.user);
         let max = Fault::TooManyClients;
@@ -275,7 +278,10 @@ impl<D: Driver> Worker<D> {
         let in_database = in_database.ok_or_else(|| max("max_db_client_connections"))?;
         let of_user = of_user.try_enter();
         let of_user = of_user.ok_or_else(|| max("max_user_client_connections"))?;
-        let pool = self.global.pool(settings).map_err(|_| max("max_pools"))?;
+        let pool = self
+            .global
+            .pool_of_port(settings, port)
+            .map_err(|_| max("max_pools"))?;
         leave_proofs(&pool.group, &moved.proofs);
         // The process before has used them: clients wait for them if they are gone now.
         pool.shared.trust_hosts();

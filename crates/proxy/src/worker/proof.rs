@@ -257,7 +257,9 @@ impl<D: Driver> Worker<D> {
             && let Some(Plan::Pool(settings)) = &login.plan
             && !settings.is_user_forced
             && let Some(keys) = acceptance.pass_through
-            && let Ok(pool) = self.global.pool(settings.as_ref().clone())
+            && let Ok(pool) = self
+                .global
+                .pool_of_port(settings.as_ref().clone(), client.identity.local.port)
         {
             // The keys let Weir log in to the server as the same user (hazard SEC-64).
             *lock(&pool.group.pass_through) = Some(keys);
@@ -339,7 +341,11 @@ impl<D: Driver> Worker<D> {
                 self.fail_client(id, &Fault::DatabaseDisabled(name));
             }
             Some(Plan::Pool(settings)) => {
-                let wishes = wishes(&settled, &login.hello, &client.identity.remote);
+                let port = client.identity.local.port;
+                let mut wishes = wishes(&settled, &login.hello, &client.identity.remote);
+                if settings.cluster.is_some() {
+                    wishes.begin_by_role(settled.settings.listener(port));
+                }
                 if let Some(secret) = secret.filter(|_| !settings.is_user_forced)
                     && let Ok(pool) = self.global.pool(settings.as_ref().clone())
                 {

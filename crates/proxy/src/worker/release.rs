@@ -32,6 +32,14 @@ const CANCEL_AGAIN: std::time::Duration = std::time::Duration::from_millis(200);
 /// Maximum time for a check or reset query of our own.
 const TEST_MAX: std::time::Duration = std::time::Duration::from_secs(15);
 
+/// Task that is put off until the current event is handled.
+pub(super) enum Later {
+    /// Handle what this client has sent.
+    Input(ClientId),
+    /// Release this server.
+    Release(ServerId),
+}
+
 impl<D: Driver> Worker<D> {
     /// Unlinks a free server and gives it to the pool.
     pub(super) fn release(&mut self, server_id: ServerId) {
@@ -54,12 +62,24 @@ impl<D: Driver> Worker<D> {
     /// Releases a server as [`Worker::release`], but after the current event. A caller may be serving a client because
     /// of another release; the delay keeps a long queue from becoming a deep stack.
     pub(super) fn release_later(&mut self, server_id: ServerId) {
-        self.later.push_back(server_id);
+        self.later.push_back(Later::Release(server_id));
     }
 
-    /// Carries out the releases that were put off.
+    /// Handles what a client has sent, after the releases that were put off before.
+    pub(super) fn take_input_later(&mut self, id: ClientId) {
+        self.later.push_back(Later::Input(id));
+    }
+
+    /// Carries out what was put off.
     pub(super) fn run_later(&mut self) {
-        while let Some(server_id) = self.later.pop_front() {
+        while let Some(task) = self.later.pop_front() {
+            let server_id = match task {
+                Later::Release(id) => id,
+                Later::Input(id) => {
+                    self.take_input(id);
+                    continue;
+                }
+            };
             // The server may have been closed, or got another client, since then.
             let free = self.tables.servers.get(server_id).is_some_and(|server| {
                 server.lease.is_none()

@@ -18,7 +18,7 @@ use super::routing::wrong_hint;
 use super::slots::{Client, Group};
 use super::tables::Tables;
 use crate::driver::Driver;
-use crate::global::{Global, GlobalGroup, GroupKey, Purpose, lock};
+use crate::global::{Global, GlobalGroup, GroupKey, lock};
 
 /// Query rules of a group.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ pub(super) fn query_rules(
     hints: bool,
 ) -> Option<Box<GroupRules>> {
     let rules = global.query_rules();
-    if group.key.purpose != Purpose::Clients {
+    if !group.key.purpose.serves_clients() {
         return None;
     }
     let settled = global.settled();

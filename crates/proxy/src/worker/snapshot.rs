@@ -235,6 +235,17 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// Returns the pool mode of clients that no listener gives another one. They share the row of those that have one.
+    fn usual_mode(&self, group: &Group) -> &'static str {
+        let key = &group.global.key;
+        let Purpose::ClientsIn(_) = key.purpose else {
+            return mode_name(group.settings.pool_mode);
+        };
+        let settled = self.global.settled();
+        let usual = settled.settings.pool(&key.database, &key.user);
+        mode_name(usual.map_or(group.settings.pool_mode, |usual| usual.pool_mode))
+    }
+
     /// Returns the size of the clients' pool.
     fn pool_size(&self, group: &Group) -> u32 {
         let key = &group.global.key;
@@ -254,7 +265,7 @@ impl<D: Driver> Worker<D> {
                 cl_active: group.present() as u64,
                 ..PoolCounts::default()
             },
-            pool_mode: mode_name(group.settings.pool_mode),
+            pool_mode: self.usual_mode(group),
             load_balance_hosts: balance_name(&group.settings),
             size: u64::from(self.pool_size(group)),
             clients: group.present() as u64,

@@ -60,6 +60,7 @@ impl<D: Driver> Worker<D> {
             Some(reported) => {
                 let reported = with_application_name(&reported, name.as_deref());
                 self.enter(id, reported);
+                self.take_input(id);
             }
             None => {
                 if self.check_out_for(id, None) {
@@ -180,6 +181,8 @@ impl<D: Driver> Worker<D> {
         }
         self.release_later(server_id);
         self.enter(id, reported);
+        // Requests that the client has sent already find the server free.
+        self.take_input_later(id);
     }
 
     /// Ends a client whose start-up parameter the server refused, with the error that PostgreSQL would send at login.
@@ -222,7 +225,6 @@ impl<D: Driver> Worker<D> {
         if self.ending.has_begun() {
             self.close_if_idle(id);
         }
-        self.take_input(id);
     }
 
     /// Returns the greeting of a client that has been told nothing yet. `name` is its `application_name`, if Weir cuts it.

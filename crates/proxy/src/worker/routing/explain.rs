@@ -21,7 +21,6 @@ use super::reading::unread;
 use super::{Routing, default_isolation, destination, loads, next_dice, rules};
 use crate::console::{RouteAnswer, RouteQuestion};
 use crate::driver::Driver;
-use crate::global::Purpose;
 use crate::orders::Refusal;
 
 /// Assumption of each answer: what a session has done decides as well.
@@ -76,7 +75,7 @@ impl<D: Driver> Worker<D> {
         let found = groups.find(|(_, group)| {
             let key = &group.global.key;
             group.routing.is_some()
-                && key.purpose == Purpose::Clients
+                && key.purpose.serves_clients()
                 && *key.database == *database
                 && user.is_none_or(|user| *key.user == *user)
         });
