@@ -233,7 +233,10 @@ impl Weir {
         let (directory, port) = (TempDir::new()?, tools::free_port()?);
         let file = config.write(&directory, port)?;
         let program = tools::require("pgbouncer", "pgbouncer")?;
-        let command = [&*program.to_string_lossy(), &*file.to_string_lossy()];
+        // A shell without job control has its background jobs ignore these two, and PgBouncer leaves SIGQUIT as it finds it.
+        let signals = "--default-signal=INT,QUIT";
+        let (program, file) = (program.to_string_lossy(), file.to_string_lossy());
+        let command = ["env", signals, &*program, &*file];
         let log = directory.path().join("weir.log");
         let process = Guarded::start(Runner::Postgres, "QUIT", &command, &[], &log)?;
         let mut pgbouncer = Self {

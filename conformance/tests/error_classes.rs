@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
+use std::sync::Mutex;
 use std::thread;
 
 use anyhow::Context;
@@ -235,14 +236,14 @@ fn refused_logins_and_orders_of_operators_keep_their_class() -> Result<()> {
     })
 }
 
-#[test]
-fn a_full_pooler_keeps_its_class() -> Result<()> {
-    let postgres = Postgres::shared()?;
-    let config = config(postgres.port()).set("max_client_conn", "1");
-    let events = [event("full", "plain", "select 1", "53300")];
-    let holders = std::sync::Mutex::new(Vec::new());
-    compare(&config, &events, |pooler| {
-        let holder = pooler.connect("plain")?;
+/// Compares an event of a client that comes while another one has logged in and sent these statements.
+fn compare_beside(config: &Config, first: &[&str], event: Event) -> Result<()> {
+    let holders = Mutex::new(Vec::new());
+    compare(config, &[event], |pooler| {
+        let mut holder = pooler.connect("plain")?;
+        for sql in first {
+            holder.query(sql)?;
+        }
         holders
             .lock()
             .map_err(|_| anyhow!("poisoned"))?
@@ -252,22 +253,20 @@ fn a_full_pooler_keeps_its_class() -> Result<()> {
 }
 
 #[test]
+fn a_full_pooler_keeps_its_class() -> Result<()> {
+    let postgres = Postgres::shared()?;
+    let config = config(postgres.port()).set("max_client_conn", "1");
+    compare_beside(&config, &[], event("full", "plain", "select 1", "53300"))
+}
+
+#[test]
 fn a_pool_without_a_free_server_keeps_its_class() -> Result<()> {
     let postgres = Postgres::shared()?;
     let config = config(postgres.port())
         .set("default_pool_size", "1")
         .set("query_wait_timeout", "1");
-    let events = [event("no_server", "plain", "select 1", "53300")];
-    let holders = std::sync::Mutex::new(Vec::new());
-    compare(&config, &events, |pooler| {
-        let mut holder = pooler.connect("plain")?;
-        holder.query("begin")?;
-        holders
-            .lock()
-            .map_err(|_| anyhow!("poisoned"))?
-            .push(holder);
-        Ok(())
-    })
+    let event = event("no_server", "plain", "select 1", "53300");
+    compare_beside(&config, &["begin"], event)
 }
 
 #[test]
