@@ -48,6 +48,9 @@ say "Building the tests, and the binary for the suites against real servers"
 cargo build "${EVERYTHING[@]}" --bins --tests || die "the tests do not build"
 export WEIR_BIN="${WEIR_BIN:-$(realpath "${CARGO_TARGET_DIR:-target}")/debug/weir}"
 
+# The suites wait for servers and time limits more than they compute.
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(nproc) * 2))}"
+
 failed=()
 output=$(mktemp)
 

@@ -188,7 +188,7 @@ fn a_verifier_without_a_scram_login_is_of_no_use_and_said_to_be() -> Result<()> 
     outside(
         "trust, then scram",
         &output,
-        "Weir has no secret of this user",
+        "Weir has no such secret of this user",
     )
 }
 
