@@ -347,7 +347,7 @@ impl<D: Driver> Worker<D> {
                     wishes.begin_by_role(settled.settings.listener(port));
                 }
                 if let Some(secret) = secret.filter(|_| !settings.is_user_forced)
-                    && let Ok(pool) = self.global.pool(settings.as_ref().clone())
+                    && let Ok(pool) = self.global.pool_of_port(settings.as_ref().clone(), port)
                 {
                     *lock(&pool.group.learnt) = Some(secret);
                 }
