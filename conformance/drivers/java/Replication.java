@@ -93,8 +93,12 @@ public final class Replication {
                 TimeUnit.MILLISECONDS.sleep(10);
                 continue;
             }
-            kinds.append((char) message.get());
-            bytes += message.remaining();
+            char kind = (char) message.get();
+            // A server whose caches were reset, as on a busy machine, describes a table once more.
+            if (kind != 'R' || kinds.indexOf("R") < 0) {
+                kinds.append(kind);
+                bytes += message.remaining();
+            }
             stream.setAppliedLSN(stream.getLastReceiveLSN());
             stream.setFlushedLSN(stream.getLastReceiveLSN());
         }

@@ -135,7 +135,9 @@ fn a_login_is_refused_in_the_words_of_the_host_or_for_lack_of_a_secret() {
     assert_eq!(world.error(0), "FATAL: as scripted (28P01)");
     let world = World::new(&[Manner::AsksForPassword]);
     assert!(
-        world.error(0).contains("has no secret"),
+        world
+            .error(0)
+            .contains("Weir has no such secret of this user"),
         "{}",
         world.error(0)
     );

@@ -14,7 +14,7 @@ use crate::global::{Purpose, lock};
 use crate::worker::inquiry::AUTH_QUERY_WITH_END;
 
 const FAILED: &str = "E(FATAL 28P01 password authentication failed for user \"ann\")";
-const NO_ANSWER: &str = "E(FATAL 28000 auth_query failed)";
+const NO_ANSWER: &str = "E(FATAL 57P03 auth_query failed)";
 
 fn world_with(lines: &str) -> World {
     let lines = format!(
@@ -264,7 +264,7 @@ fn sec_07_a_question_that_nobody_answers_ends_with_the_login() {
     assert_eq!(world.callers[client].heard(), "");
     world.advance(Duration::from_millis(1));
     let heard = world.callers[client].heard();
-    assert_eq!(heard, "E(FATAL 28000 client_login_timeout)");
+    assert_eq!(heard, "E(FATAL 57014 client_login_timeout)");
     assert_eq!(world.global.limits.clients.used(), 0);
 }
 

@@ -236,7 +236,7 @@ fn sec_07_a_login_that_stalls_anywhere_is_ended_by_its_one_deadline() {
         world.advance(MS);
         let heard = world.callers[client].heard();
         assert!(
-            heard.ends_with("E(FATAL 28000 client_login_timeout)"),
+            heard.ends_with("E(FATAL 57014 client_login_timeout)"),
             "{heard}"
         );
         world.check_empty();
