@@ -12,9 +12,12 @@ use weir_conformance::Postgres;
 use weir_conformance::Raw;
 use weir_conformance::Weir;
 use weir_conformance::postgres::Options;
+use weir_conformance::psql::psql;
+use weir_conformance::tools;
 
 use crate::support::PASSWORD;
 use crate::support::attempt;
+use crate::support::inside;
 use crate::support::outside;
 
 const METHODS: [&str; 4] = ["trust", "password", "md5", "scram"];
@@ -88,6 +91,41 @@ fn every_method_works_with_the_secret_of_auth_file() -> Result<()> {
                 "client by {auth_type}, server by {method}: {output}"
             );
         }
+        weir.check_healthy()?;
+    }
+    Ok(())
+}
+
+/// Clients whom `auth_query` let in leave their secret for the servers of their own pool: a port with another pool mode has
+/// one of its own.
+#[test]
+fn a_secret_of_auth_query_serves_the_pool_of_the_listener() -> Result<()> {
+    let postgres = server()?;
+    let plain = format!("'{PASSWORD}'");
+    for (user, secret) in [("u_password", plain.as_str()), ("u_scram", "rolpassword")] {
+        let port = tools::free_port()?;
+        let query = format!("select rolname, {secret} from pg_authid where rolname = $1");
+        let config = Config::to(postgres.port())
+            .userlist("\"postgres\" \"known\"\n")
+            .set("auth_type", "scram-sha-256")
+            .set("auth_user", "postgres")
+            .set("auth_query", &query)
+            .section(&format!(
+                "[listeners]\nsessions = listen_port={port} pool_mode=session"
+            ));
+        let mut weir = Weir::start(&config)?;
+        // First by the listener, when no usual pool has the secret yet.
+        for port in [port, weir.port()] {
+            let output = attempt(port, user, Some(PASSWORD), "postgres")?;
+            inside(&format!("{user} by port {port}"), &output)?;
+        }
+        let mut console = psql(weir.port(), "pgbouncer")?;
+        console.env("PGPASSWORD", "known");
+        console.args(["-U", "postgres", "-Axtc", "SHOW POOLS"]);
+        let pools = tools::run(&mut console)?;
+        let of_user = pools.split("\n\n").find(|pool| pool.contains(user));
+        let is_usual = |pool: &str| pool.lines().any(|line| line == "pool_mode|transaction");
+        ensure!(of_user.is_some_and(is_usual), "{user}: {pools}");
         weir.check_healthy()?;
     }
     Ok(())

@@ -402,6 +402,12 @@ impl Settings {
         listeners.find(|listener| listener.listen_port == port)
     }
 
+    /// Returns the pool mode that one of `[listeners]` sets for the clients of this port.
+    #[must_use]
+    pub fn pool_mode_of_port(&self, port: u16) -> Option<PoolMode> {
+        self.listener(port)?.pool_mode
+    }
+
     /// Returns the options for opening sockets: the global ones, then those of each of `[listeners]`.
     #[must_use]
     pub fn listening(&self) -> Vec<Global> {

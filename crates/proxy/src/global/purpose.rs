@@ -74,8 +74,7 @@ impl Global {
         port: u16,
     ) -> Result<Arc<GlobalPool>, TooManyPools> {
         let settled = self.settled();
-        let listener = settled.settings.listener(port);
-        let purpose = match listener.and_then(|listener| listener.pool_mode) {
+        let purpose = match settled.settings.pool_mode_of_port(port) {
             None => Purpose::Clients,
             Some(mode) => {
                 let usual = settled.settings.pool(&settings.database, &settings.user);

@@ -315,8 +315,7 @@ pub(super) fn wishes(settled: &Settled, hello: &Hello, remote: &weir_stats::Endp
 fn plan(settled: &Settled, hello: &Hello, identity: &Identity) -> Option<Plan> {
     let remote_uid = identity.remote_uid;
     if !DATABASES.contains(&hello.database.as_str()) {
-        let listener = settled.settings.listener(identity.local.port);
-        let mode = listener.and_then(|listener| listener.pool_mode);
+        let mode = settled.settings.pool_mode_of_port(identity.local.port);
         let settings = (settled.settings).pool_in(&hello.database, &hello.user, mode);
         return settings.map(|settings| Plan::Pool(Box::new(settings)));
     }

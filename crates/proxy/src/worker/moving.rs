@@ -266,8 +266,7 @@ impl<D: Driver> Worker<D> {
     fn settle_arrival(&mut self, id: ClientId, moved: &Moved) -> Result<(), Fault> {
         let settled = self.global.settled();
         let port = moved.local.1;
-        let listener = settled.settings.listener(port);
-        let mode = listener.and_then(|listener| listener.pool_mode);
+        let mode = settled.settings.pool_mode_of_port(port);
         let settings = (settled.settings).pool_in(&moved.database, &moved.user, mode);
         let settings = settings.ok_or_else(|| Fault::NoDatabase(moved.database.clone()))?;
         let (in_database, of_user) = self.global.client_quotas(&settings, &moved.user);
