@@ -1,9 +1,11 @@
 //! Lines of the log.
 
+use anyhow::Context;
 use anyhow::Result;
 use anyhow::ensure;
 use weir_conformance::Config;
 use weir_conformance::Weir;
+use weir_conformance::frontend;
 
 use crate::support::PATIENCE;
 use crate::support::Server;
@@ -47,6 +49,53 @@ fn each_kind_of_line_can_be_switched_off() -> Result<()> {
         ensure!(all.contains(line), "{line:?} is missing: {all}");
         ensure!(!none.contains(line), "{line:?} in {none}");
     }
+    Ok(())
+}
+
+#[test]
+fn commands_of_the_console_are_logged_with_their_client_and_what_they_failed_with() -> Result<()> {
+    let server = Server::new("op_logging_console")?;
+    let mut weir = Weir::start(&server.config().set("stats_users", "looker"))?;
+    let mut console = weir.connect("pgbouncer")?;
+    for (command, line) in [
+        ("RELOAD", "RELOAD command issued"),
+        ("SET query_timeout = 7", "SET query_timeout command issued"),
+        ("PAUSE nowhere", "PAUSE nowhere command issued"),
+        ("SHOW NOTHING", "pooler error: "),
+        ("SET query_timeout = soon", "pooler error: "),
+        ("RESUME", "pooler error: "),
+    ] {
+        let earlier = weir.log().len();
+        let answer = console.ask(&frontend::query(command))?;
+        let log = weir.log().split_off(earlier);
+        let said = log.lines().find(|told| told.contains(line));
+        let said = said.with_context(|| format!("{command}: no {line:?} in {log:?}"))?;
+        ensure!(said.contains(": pgbouncer/postgres@127.0.0.1:"), "{said}");
+        if let Some(error) = answer.iter().find(|message| message.tag == b'E') {
+            let text = error.field(b'M').unwrap_or_default();
+            let is_told = |line: &str| line.ends_with(&format!("pooler error: {text}"));
+            ensure!(log.lines().any(is_told), "{command}: {text} in {log:?}");
+        }
+    }
+    // Whoever may only look is told so, and named.
+    let mut looker = weir.connect_as("looker", "pgbouncer")?;
+    looker.ask(&frontend::query("RELOAD"))?;
+    let log = weir.log();
+    let is_told = |line: &str| {
+        line.contains(": pgbouncer/looker@127.0.0.1:")
+            && line.contains("pooler error: admin access")
+    };
+    ensure!(log.lines().any(is_told), "{log}");
+    console.send(&frontend::query("SHUTDOWN"))?;
+    weir.wait_exit(PATIENCE)?;
+    let log = weir.log();
+    let said = log
+        .lines()
+        .find(|line| line.contains("SHUTDOWN command issued"));
+    ensure!(
+        said.is_some_and(|line| line.contains(": pgbouncer/postgres@")),
+        "{log}"
+    );
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use weir_session::fault::Fault;
 use weir_session::relay::ClientFault;
 use weir_session::settings::Reported;
 use weir_stats::{Counters, Snapshot, Totals};
-use weir_wire::backend::TransactionStatus;
+use weir_wire::backend::{self, ErrorFields, TransactionStatus};
 use weir_wire::encode;
 use weir_wire::frame::{Side, frame};
 use weir_wire::frontend::tag;
@@ -184,18 +184,33 @@ impl<D: Driver> Worker<D> {
                     return self.global.broken.report(Missing::State);
                 };
                 let bytes = conversation.explained(answer);
-                self.send_to_client(id, &bytes);
+                self.reply_console(id, &bytes);
             }
             Step::Gather { digests } => self.gather(Purpose::Client(id), digests),
             Step::Perform(order) => self.perform(id, order),
-            Step::Reply(bytes) => self.send_to_client(id, &bytes),
+            Step::Reply(bytes) => self.reply_console(id, &bytes),
             Step::Stop(how, bytes) => {
+                tracing::info!("{client} SHUTDOWN command issued");
                 self.send_to_client(id, &bytes);
                 // The thread that carries commands out is always listening.
                 let command = crate::console::Command::Shutdown(how);
                 let _ = self.global.commands.try_send(command);
             }
         }
+    }
+
+    /// Sends an answer, and tells an error in the log together with the client that it was for.
+    fn reply_console(&mut self, id: ClientId, bytes: &[u8]) {
+        if bytes.first() == Some(&backend::tag::ERROR_RESPONSE)
+            && self.global.settled().settings.global.log_pooler_errors
+            && let Some(client) = self.tables.clients.get(id)
+            && let Ok(Some(message)) = frame(bytes, Side::Backend)
+            && let Ok(fields) = ErrorFields::parse(message.body)
+        {
+            let text = fields.message().unwrap_or_default();
+            tracing::warn!("{client} pooler error: {}", String::from_utf8_lossy(text));
+        }
+        self.send_to_client(id, bytes);
     }
 
     /// Asks all workers for their part of a snapshot.
@@ -270,7 +285,7 @@ impl<D: Driver> Worker<D> {
             return self.global.broken.report(Missing::State);
         };
         let bytes = answer(conversation.as_mut());
-        self.send_to_client(id, &bytes);
+        self.reply_console(id, &bytes);
         // Input that the client sent meanwhile has waited.
         self.take_input(id);
     }

@@ -60,15 +60,12 @@ impl<D: Driver> Worker<D> {
     pub(super) fn perform(&mut self, client: ClientId, order: Order) {
         let line = issued(&order);
         let by = self.tables.clients.get(client).map(ToString::to_string);
-        match (&order, &by) {
-            (Order::Primary { .. } | Order::Rule(_), Some(by)) => tracing::info!("{by} {line}"),
-            _ => tracing::info!("{line}"),
-        }
+        let by = by.unwrap_or_default();
+        tracing::info!("{by} {line}");
         let kind = match &order {
             Order::Rule(_) => EventKind::Rule,
             _ => EventKind::Order,
         };
-        let by = by.unwrap_or_default();
         self.global.note(kind, format!("{line} by {by}"));
         let question = self.questions.number();
         match self.begin(question, order) {
