@@ -69,8 +69,9 @@ pub const SURPLUS_IDLE: Duration = Duration::from_secs(5);
 /// transfers take about as much time as a login, so that a lane never spends more than twice what was necessary.
 pub const TRANSFERS_PER_LOGIN: u32 = 64;
 
-/// Time after which a lane no longer counts on the answer to [`Action::Ask`]: the other worker may be busy.
-pub const ASK_PATIENCE: Duration = Duration::from_millis(10);
+/// Time after which a lane no longer counts on the answer to [`Action::Ask`]: the other worker may be busy. Workers answer
+/// within a millisecond where they have a processor; a machine that lets them wait for one is not helped by more servers.
+pub const ASK_PATIENCE: Duration = Duration::from_millis(50);
 
 /// See [`TRANSFERS_PER_LOGIN`].
 pub const TRANSFERS_PERIOD: Duration = Duration::from_secs(1);
