@@ -19,6 +19,11 @@ use crate::token::{Kind, Token, pack, unpack};
 #[cfg(test)]
 mod tests;
 mod trial;
+mod wakes;
+#[cfg(test)]
+mod wakes_cost;
+
+pub use wakes::Waker;
 
 /// Token of operations that belong to nobody.
 const NOBODY: u32 = 0;
@@ -131,31 +136,15 @@ pub struct Counters {
     pub buffers: usize,
 }
 
-/// Means to end a ring's wait from another thread.
-#[derive(Debug, Clone)]
-pub struct Waker {
-    eventfd: Arc<OwnedFd>,
-}
-
-impl Waker {
-    /// Makes the ring's current or next wait return.
-    ///
-    /// # Errors
-    ///
-    /// None is known: the counter behind it overflows after 2^64 calls.
-    pub fn wake(&self) -> io::Result<()> {
-        rustix::io::write(&self.eventfd, &1_u64.to_ne_bytes())?;
-        Ok(())
-    }
-}
-
 /// See the crate's page.
 pub struct Ring {
     io: IoUring,
     small: Buffers,
     large: Buffers,
     sends: Sends,
-    eventfd: Arc<OwnedFd>,
+    waker: Waker,
+    /// Rings that messages were sent to.
+    others: Vec<Waker>,
     /// Operations that found no place in the queue.
     waiting: VecDeque<squeue::Entry>,
     /// Completions that were read and not reported.
@@ -196,6 +185,9 @@ impl Ring {
         restrict(&io).map_err(Refusal::new)?;
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let eventfd = eventfd(0, flags).map_err(|error| Refusal::Other(error.into()))?;
+        // SAFETY: the descriptor is that of the ring, which is open.
+        let ring = unsafe { BorrowedFd::borrow_raw(io.as_raw_fd()) };
+        let ring = ring.try_clone_to_owned().map_err(Refusal::Other)?;
         // A wait for sockets is no wait for a disk: monitoring would show a core that waits for one (Linux 6.15).
         let wait_flags = match io.params().is_feature_no_iowait() {
             true => EnterFlags::NO_IOWAIT,
@@ -206,7 +198,8 @@ impl Ring {
             small,
             large,
             sends: Sends::default(),
-            eventfd: Arc::new(eventfd),
+            waker: Waker::new(eventfd, ring),
+            others: Vec::new(),
             waiting: VecDeque::new(),
             come: VecDeque::new(),
             wait_flags,
@@ -222,9 +215,7 @@ impl Ring {
     /// Returns the means by which other threads end a wait.
     #[must_use]
     pub fn waker(&self) -> Waker {
-        Waker {
-            eventfd: Arc::clone(&self.eventfd),
-        }
+        self.waker.clone()
     }
 
     /// Returns the counts.
@@ -440,14 +431,16 @@ impl Ring {
             // From now on the ring belongs to this thread.
             self.io.submitter().register_enable_rings()?;
             self.is_enabled = true;
+            Self::collect_wakes();
         }
         if !self.is_woken_by_poll {
             self.is_woken_by_poll = true;
-            let eventfd = Arc::clone(&self.eventfd);
+            let eventfd = Arc::clone(self.waker.eventfd());
             if let Some(nobody) = Token::new(NOBODY, 0) {
                 self.poll(Kind::Wake, nobody, eventfd.as_fd(), libc::POLLIN, true);
             }
         }
+        self.send_wakes();
         self.small.turn_ends();
         self.large.turn_ends();
         let mut timeout = timeout;
@@ -497,6 +490,7 @@ impl Ring {
     #[inline]
     pub fn submit(&mut self) -> io::Result<()> {
         if self.is_enabled {
+            self.send_wakes();
             self.enter(Some(Duration::ZERO), true)?;
         }
         Ok(())
@@ -607,6 +601,11 @@ impl Ring {
                 self.is_woken_by_poll &= more;
                 Event::Woken
             }
+            Kind::Told => Event::Woken,
+            Kind::Message => {
+                self.message_refused(token.index() as usize);
+                return None;
+            }
             Kind::Cancel => return None,
         })
     }
@@ -685,6 +684,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
+        Self::end_wakes();
         if self.end() {
             // SAFETY: no receive is under way, and none will be: the ring is being dropped.
             unsafe { self.small.free() };
@@ -705,6 +705,7 @@ fn restrict(io: &IoUring) -> io::Result<()> {
         opcode::AcceptMulti::CODE,
         opcode::PollAdd::CODE,
         opcode::AsyncCancel2::CODE,
+        opcode::MsgRingData::CODE,
     ];
     let mut restrictions: Vec<_> = operations.into_iter().map(Restriction::sqe_op).collect();
     let flags = squeue::Flags::BUFFER_SELECT | squeue::Flags::SKIP_SUCCESS;

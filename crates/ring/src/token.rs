@@ -45,6 +45,10 @@ pub(crate) enum Kind {
     /// The poll of the waker.
     Wake = 6,
     ReceiveOnce = 7,
+    /// A message to another ring that could not be sent. The token's index is the number of the ring.
+    Message = 8,
+    /// A message from another ring.
+    Told = 9,
 }
 
 /// Packs kind and token into the number that the kernel returns.
@@ -65,6 +69,8 @@ pub(crate) fn unpack(number: u64) -> Option<(Kind, Token)> {
         5 => Kind::Send,
         6 => Kind::Wake,
         7 => Kind::ReceiveOnce,
+        8 => Kind::Message,
+        9 => Kind::Told,
         _ => return None,
     };
     let index = low & ((1 << Token::INDEX_BITS) - 1);
@@ -80,9 +86,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_packed_token_comes_back(index in 0_u32..1 << 28, generation: u32, kind in 0_usize..7) {
+        fn a_packed_token_comes_back(index in 0_u32..1 << 28, generation: u32, kind in 0_usize..9) {
             let kinds = [
                 Kind::Accept, Kind::Cancel, Kind::Poll, Kind::Receive, Kind::Send, Kind::Wake, Kind::ReceiveOnce,
+                Kind::Message, Kind::Told,
             ];
             let kind = kinds[kind];
             let token = Token::new(index, generation).unwrap();

@@ -472,6 +472,92 @@ fn settle(ring: &mut Ring, pairs: &mut [Pair]) {
     }
 }
 
+/// Waits until somebody has woken the ring.
+fn wait_for_wake(ring: &mut Ring) {
+    wait_for(ring, |_, event| matches!(event, Event::Woken).then_some(()));
+}
+
+#[test]
+fn a_thread_with_a_ring_wakes_another_ring_by_messages() {
+    if !has_ring() {
+        return;
+    }
+    let mut ring = Ring::new(&small()).unwrap();
+    let waker = ring.waker();
+    ring.wait(Some(Duration::ZERO)).unwrap();
+    let thread = thread::spawn(move || {
+        let mut other = Ring::new(&small()).unwrap();
+        other.wait(Some(Duration::ZERO)).unwrap();
+        // More than the queue has places for, and some before the first is received.
+        for _ in 0..20 {
+            waker.wake().unwrap();
+        }
+        other.submit().unwrap();
+        let calls = other.counters().calls;
+        waker.wake().unwrap();
+        assert_eq!(other.counters().calls, calls, "it goes with the next call");
+        other.wait(Some(Duration::ZERO)).unwrap();
+        // The same ring is one of the others once.
+        assert_eq!(other.others.len(), 1);
+        other
+    });
+    for _ in 0..21 {
+        wait_for_wake(&mut ring);
+    }
+    drop(thread.join().unwrap());
+}
+
+#[test]
+fn a_ring_that_takes_no_messages_yet_is_woken_all_the_same() {
+    if !has_ring() {
+        return;
+    }
+    let mut ring = Ring::new(&small()).unwrap();
+    let waker = ring.waker();
+    let thread = thread::spawn(move || {
+        let mut other = Ring::new(&small()).unwrap();
+        other.wait(Some(Duration::ZERO)).unwrap();
+        waker.wake().unwrap();
+        for _ in 0..2 {
+            // The first call sends the message, and one of them brings the refusal.
+            other.wait(Some(Duration::ZERO)).unwrap();
+            while other.next_event().is_some() {}
+        }
+    });
+    thread.join().unwrap();
+    wait_for_wake(&mut ring);
+}
+
+#[test]
+fn wake_ups_are_not_lost_with_the_ring_that_was_to_send_them() {
+    if !has_ring() {
+        return;
+    }
+    let mut ring = Ring::new(&small()).unwrap();
+    let waker = ring.waker();
+    ring.wait(Some(Duration::ZERO)).unwrap();
+    let thread = thread::spawn(move || {
+        let mut other = Ring::new(&small()).unwrap();
+        other.wait(Some(Duration::ZERO)).unwrap();
+        waker.wake().unwrap();
+        drop(other);
+        waker
+    });
+    let waker = thread.join().unwrap();
+    wait_for_wake(&mut ring);
+    // A ring wakes itself, and whoever wakes a ring that has ended harms nobody.
+    ring.waker().wake().unwrap();
+    wait_for_wake(&mut ring);
+    drop(ring);
+    let mut last = Ring::new(&small()).unwrap();
+    last.wait(Some(Duration::ZERO)).unwrap();
+    waker.wake().unwrap();
+    for _ in 0..2 {
+        last.wait(Some(Duration::ZERO)).unwrap();
+        assert!(last.next_event().is_none());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 200, ..ProptestConfig::default() })]
     #[test]
