@@ -97,6 +97,11 @@ pub struct UserListError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum UserListFault {
+    /// The secret begins as a hash and is none. PgBouncer takes it as a password in clear text, which nobody has.
+    #[error(
+        "the secret looks cut off: it begins as {0} and is not a complete one; copy rolpassword of pg_authid once more"
+    )]
+    CutOffSecret(&'static str),
     /// The name is empty.
     #[error("the user name is empty")]
     EmptyUser,
@@ -120,6 +125,9 @@ pub enum UserListFault {
     UserTooLong,
 }
 
+/// Number of hexadecimal digits behind `md5` from which on a secret is taken for a part of a hash, which has 32.
+const MD5_DIGITS_MIN: usize = 16;
+
 /// Parses one line; `None` for a blank line or a comment.
 fn entry(line: &[u8]) -> Result<Option<(Vec<u8>, StoredSecret)>, UserListFault> {
     let line = line.trim_ascii_start();
@@ -140,7 +148,23 @@ fn entry(line: &[u8]) -> Result<Option<(Vec<u8>, StoredSecret)>, UserListFault> 
     if user.contains(&0) || secret.contains(&0) {
         return Err(UserListFault::Nul);
     }
-    Ok(Some((user.to_vec(), StoredSecret::parse(&secret))))
+    let parsed = StoredSecret::parse(&secret);
+    if matches!(parsed, StoredSecret::Plain(_))
+        && let Some(kind) = begins_as(&secret)
+    {
+        return Err(UserListFault::CutOffSecret(kind));
+    }
+    Ok(Some((user.to_vec(), parsed)))
+}
+
+/// Returns the kind of hash that a password in clear text looks like, if it looks like one.
+fn begins_as(secret: &[u8]) -> Option<&'static str> {
+    if secret.starts_with(b"SCRAM-SHA-256$") {
+        return Some("a SCRAM verifier");
+    }
+    let digits = secret.strip_prefix(b"md5")?;
+    let is_hash = digits.len() >= MD5_DIGITS_MIN && digits.iter().all(u8::is_ascii_hexdigit);
+    is_hash.then_some("an MD5 hash")
 }
 
 /// A text without its quotes, and the rest of the line.
@@ -194,6 +218,38 @@ mod tests {
             StoredSecret::Scram(_) => "scram".to_owned(),
         };
         format!("{} = {secret}", String::from_utf8_lossy(user))
+    }
+
+    #[test]
+    fn a_secret_that_looks_cut_off_is_refused() {
+        let verifier =
+            "SCRAM-SHA-256$4096:00ZwZFQtFSz6QGVCVmRknA==$M1yQobhCeihmxyyOe00jQNM5Is0mO1qC9";
+        let line = |secret: &str| format!("\"a\" \"b\"\n\"ann\" \"{secret}\"\n");
+        check(
+            line(verifier).as_bytes(),
+            &expect![
+                "line 2: the secret looks cut off: it begins as a SCRAM verifier and is not a complete one; copy rolpassword of pg_authid once more"
+            ],
+        );
+        for digits in [16, 31, 33] {
+            let secret = format!("md5{}", "7".repeat(digits));
+            check(
+                line(&secret).as_bytes(),
+                &expect![
+                    "line 2: the secret looks cut off: it begins as an MD5 hash and is not a complete one; copy rolpassword of pg_authid once more"
+                ],
+            );
+        }
+        // Passwords that merely begin alike.
+        for secret in [
+            "md5",
+            "md5cafe",
+            "md5 0123456789abcdef0",
+            "SCRAM-SHA-256",
+            "scram-sha-256$x",
+        ] {
+            assert!(UserList::parse(line(secret).as_bytes()).is_ok(), "{secret}");
+        }
     }
 
     #[test]
