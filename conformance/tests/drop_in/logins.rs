@@ -111,6 +111,9 @@ fn clients_whom_no_rule_lets_in_are_refused_as_by_postgresql() -> Result<()> {
         );
         ensure!(refused.contains(&text), "{refused:?}, not {text:?}");
     }
+    // The log names the line that rejects.
+    let line = "hba.conf:1: host drop_rules drop_barred all reject rejects host \"127.0.0.1\"";
+    ensure!(weir.log().contains(line), "{}", weir.log());
     weir.check_healthy()
 }
 

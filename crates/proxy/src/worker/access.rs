@@ -247,8 +247,10 @@ fn way_of(rule: &Rule, login: &Authenticating, identity: &Identity) -> Result<Wa
     Ok(match rule.method() {
         Method::Trust => Way::Exchange(Exchanged::Trust),
         Method::Reject => {
-            let fault = Fault::LoginRejected(applicant(login, identity));
-            return Err(Step::Refuse(fault));
+            let applicant = applicant(login, identity);
+            // For the administrator only: a client learns no rules.
+            tracing::info!("{}: {} rejects {applicant}", rule.place(), rule.text());
+            return Err(Step::Refuse(Fault::LoginRejected(applicant)));
         }
         Method::Md5 => Way::Exchange(Exchanged::Md5),
         Method::Password => Way::Exchange(Exchanged::Plain),
