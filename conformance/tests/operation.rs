@@ -56,3 +56,5 @@ mod support;
 mod timeouts;
 #[path = "operation/upgrade.rs"]
 mod upgrade;
+#[path = "operation/upgrade_stay.rs"]
+mod upgrade_stay;

@@ -96,6 +96,42 @@ fn reboot_needs_no_pid_file_and_returns_while_sessions_last() -> Result<()> {
 }
 
 #[test]
+fn the_next_process_has_the_name_under_which_the_first_was_started() -> Result<()> {
+    let postgres = database("drop_name")?;
+    let directory = TempDir::new()?;
+    let link = directory.path().join("our-pooler");
+    std::os::unix::fs::symlink(weir_bin()?, &link)?;
+    // The last arguments are `run` and the file.
+    let exec = format!(
+        "cd {}; exec ./our-pooler \"${{@:$#-1}}\"",
+        directory.path().display()
+    );
+    let outer = ["bash", "-c", &exec, "bash"].map(str::to_owned).to_vec();
+    let weir = Weir::start(&Config::to(postgres.port()).under(outer))?;
+    let name = |pid: u32| -> Result<String> {
+        let about = |what: &str| std::fs::read_to_string(format!("/proc/{pid}/{what}"));
+        let line = about("cmdline")?;
+        let first = line.split('\0').next().unwrap_or_default();
+        Ok(format!("{} {first}", about("comm")?.trim()))
+    };
+    ensure!(name(weir.pid())? == "our-pooler ./our-pooler");
+    let file = weir.directory().join("weir.ini");
+    let mut nexts: Vec<Next> = Vec::new();
+    for _ in 0..2 {
+        let (text, is_good) = tools::run_any(Command::new(weir_bin()?).arg("upgrade").arg(&file))?;
+        ensure!(is_good, "{text}");
+        let pid = text.split_whitespace().nth(1).unwrap_or_default();
+        nexts.push(Next(pid.parse()?));
+        let name = nexts.last().map(|next| name(next.0)).transpose()?;
+        ensure!(
+            name.as_deref() == Some("our-pooler ./our-pooler"),
+            "{name:?}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
 fn an_upgrade_finds_the_process_by_its_port() -> Result<()> {
     let postgres = database("drop_by_port")?;
     // Neither a pid file nor a unix socket.

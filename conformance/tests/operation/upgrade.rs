@@ -76,8 +76,18 @@ impl Chain {
         tools::run_any(&mut command)
     }
 
-    fn connect(&self, database: &str) -> Result<Raw> {
+    pub(crate) fn connect(&self, database: &str) -> Result<Raw> {
         Raw::connect(self.port(), database)
+    }
+
+    /// Number of the process that serves now.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// The process that was replaced first.
+    pub(crate) fn first(&mut self) -> &mut Weir {
+        &mut self.first
     }
 }
 

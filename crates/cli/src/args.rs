@@ -97,8 +97,9 @@ pub(crate) enum Command {
     #[command(
         after_help = "The running process starts the program that is installed where it was started from, with the same \
         configuration file. The new process takes the listening sockets and, as each becomes idle, the clients with their \
-        sessions; the old one ends when the last has left it, or after `drain_timeout`. Clients with TLS, and those that \
-        hold something on their server, stay with the old process. If the new one does not start, nothing changes.\n\n\
+        sessions. Clients with TLS, and those that hold something on their server, stay with the old process until they \
+        leave, or for `upgrade_drain_timeout`; after `drain_timeout` the command tells how many, and does not wait for \
+        them. If the new process does not start, nothing changes.\n\n\
         Exit codes:\n  0  upgraded\n  3  nothing has changed; the last line says why\n  4  the outcome is not known"
     )]
     Upgrade(Upgrade),

@@ -1,6 +1,6 @@
 //! PgBouncer's command line, for a binary named `pgbouncer`: its flags, messages and exit codes.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, CommandFactory, Parser};
@@ -9,7 +9,7 @@ use weir_command::exit::{self, Exit, complain, print};
 
 use crate::args::Run;
 use crate::run;
-use crate::upgrade;
+use crate::upgrade::{self, TAKE_OVER};
 
 /// A PostgreSQL connection pooler, in place of PgBouncer.
 #[derive(Debug, Parser)]
@@ -39,10 +39,16 @@ struct Cli {
     file: Option<PathBuf>,
 }
 
-/// True if the binary was called by PgBouncer's name.
+/// True if the binary was called by PgBouncer's name, and not by a process of that name that it replaces.
 pub(crate) fn is_meant() -> bool {
-    let name = std::env::args_os().next();
-    name.is_some_and(|name| Path::new(&name).file_name() == Some(OsStr::new("pgbouncer")))
+    is_meant_by(std::env::args_os())
+}
+
+fn is_meant_by(mut arguments: impl Iterator<Item = OsString>) -> bool {
+    let name = arguments.next();
+    let is_ours =
+        name.is_some_and(|name| Path::new(&name).file_name() == Some(OsStr::new("pgbouncer")));
+    is_ours && !arguments.take(TAKE_OVER.len()).eq(TAKE_OVER)
 }
 
 /// Runs as PgBouncer would. Every failure exits with 1, as there.
@@ -91,6 +97,16 @@ fn one(exit: Exit) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_of_that_name_starts_the_next_one_under_it() {
+        let is_meant = |line: &str| is_meant_by(line.split(' ').map(OsString::from));
+        assert!(is_meant("/usr/sbin/pgbouncer -d a.ini"));
+        assert!(is_meant("pgbouncer"));
+        assert!(is_meant("pgbouncer run"));
+        assert!(!is_meant("pgbouncer run --take-over --as-pgbouncer a.ini"));
+        assert!(!is_meant("weir run a.ini"));
+    }
 
     #[test]
     fn the_command_line_is_consistent_and_pgbouncers() {

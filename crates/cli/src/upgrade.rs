@@ -9,16 +9,17 @@
 //!
 //! Nothing has changed until the new process reports that it accepts clients; from then on it owns everything.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, never};
-use weir_proxy::{Link, LinkError, Passed, Running, Succeeded};
+use weir_proxy::{Link, LinkError, Passed, Running, Stay, Succeeded};
 
 use crate::args::Run;
 use crate::load::Source;
@@ -28,6 +29,8 @@ mod door;
 
 pub(crate) use ask::{ask, reboot};
 
+/// Arguments of the next process, under whatever name.
+pub(crate) const TAKE_OVER: [&str; 2] = ["run", "--take-over"];
 /// End of the line that tells that the next process accepts clients.
 const ACCEPTS: &str = " accepts clients";
 /// Time limit until the next process accepts clients.
@@ -52,6 +55,8 @@ pub(crate) enum UpgradeError {
 #[derive(Debug)]
 pub(crate) struct Program {
     path: Option<PathBuf>,
+    /// Name under which the process was started, which the next one gets as well.
+    name: OsString,
     as_pgbouncer: bool,
     quiet: bool,
     verbose: u8,
@@ -60,7 +65,8 @@ pub(crate) struct Program {
 impl Program {
     pub(crate) fn new(args: &Run) -> Self {
         Self {
-            path: std::env::current_exe().ok(),
+            path: path(),
+            name: std::env::args_os().next().unwrap_or_else(|| "weir".into()),
             as_pgbouncer: args.as_pgbouncer,
             quiet: args.quiet || args.daemon,
             verbose: args.verbose,
@@ -75,8 +81,7 @@ impl Program {
             )
         };
         let mut command = Command::new(self.path.as_ref().ok_or_else(missing)?);
-        // Under the name `pgbouncer` it would parse another command line.
-        command.arg0("weir").args(["run", "--take-over"]);
+        command.arg0(&self.name).args(TAKE_OVER);
         if self.as_pgbouncer {
             command.arg("--as-pgbouncer");
         }
@@ -96,6 +101,25 @@ impl Program {
         }
         Ok(command)
     }
+}
+
+/// Returns the path by which this process was started, by a symbolic link as well: the system calls the next process by
+/// the last part of it.
+fn path() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let name = std::env::args_os().next().unwrap_or_default();
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let candidates: Vec<PathBuf> = match Path::new(&name).components().count() {
+        1 if !name.as_encoded_bytes().contains(&b'/') => std::env::split_paths(&search)
+            .map(|directory| directory.join(&name))
+            .collect(),
+        _ => vec![PathBuf::from(&name)],
+    };
+    let is_program = |path: &PathBuf| path.canonicalize().is_ok_and(|path| path == program);
+    let started_as = candidates.into_iter().find(is_program);
+    // The working directory may be another one by then.
+    let started_as = started_as.and_then(|path| std::path::absolute(path).ok());
+    Some(started_as.unwrap_or(program))
 }
 
 /// Result of starting the next process.
@@ -257,18 +281,36 @@ impl Predecessor {
         let pid = std::process::id();
         tell(&report, &format!("process {pid}{ACCEPTS}"));
         let report = Arc::new(report);
-        running.take_over(link, move |succeeded| over(&report, succeeded));
+        running.take_over(link, move |succeeded| tell_outcome(&report, succeeded));
         Ok(())
     }
 }
 
-fn over(report: &UnixStream, succeeded: Succeeded) {
+/// Tells how an upgrade went, once: when the old process has ended, or what could move has moved.
+fn tell_outcome(report: &UnixStream, succeeded: Succeeded) {
     let Succeeded {
         moved,
         longest_pause,
+        stay,
     } = succeeded;
     let pause = longest_pause.as_secs_f64() * 1000.0;
     let text = format!("{moved} clients moved, longest pause {pause:.1} ms");
-    tracing::info!("upgraded: {text}; the process before this one has ended");
-    tell(report, &format!("upgraded: {text}"));
+    let stay = stay.map(|stay| {
+        let Stay {
+            pid,
+            clients,
+            with_tls,
+        } = stay;
+        format!("; {clients} stay with process {pid} until they leave, {with_tls} of them with TLS")
+    });
+    match &stay {
+        Some(stay) => tracing::info!("upgraded: {text}{stay}"),
+        None => tracing::info!("upgraded: {text}; the process before this one has ended"),
+    }
+    tell(
+        report,
+        &format!("upgraded: {text}{}", stay.unwrap_or_default()),
+    );
+    // Nobody waits for the end of clients that may stay for days.
+    let _ = report.shutdown(std::net::Shutdown::Both);
 }

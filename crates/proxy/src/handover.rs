@@ -6,6 +6,7 @@
 //! old ◄──────────────────────────────────────────────────── Ready ── new
 //! old ──Client (socket)…───────────────────────────────────────────► new
 //! old ◄───────────────── Cancel, then CancelOver ──────────────────► new
+//! old ──Stay, if some are left after drain_timeout ────────────────► new
 //! ```
 //!
 //! Each message is one packet of a socket pair that only the two processes have: a version, then the message. Its
@@ -25,7 +26,7 @@ mod link;
 pub use link::{Link, LinkError};
 
 /// Version of the packets. Other versions are refused.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 /// Longest packet, in bytes. A client whose session is longer stays with its process.
 const PACKET_MAX: usize = 128 * 1024;
 
@@ -49,6 +50,19 @@ pub(crate) enum LinkMessage {
     Listener { is_unix: bool, owns_file: bool },
     /// New process accepts clients.
     Ready,
+    /// What could move has moved; these clients stay with the old process.
+    Stay(Stay),
+}
+
+/// Clients that stay with the old process of an upgrade until they leave, or until `upgrade_drain_timeout`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stay {
+    /// Number of the old process.
+    pub pid: u32,
+    /// Number of these clients.
+    pub clients: usize,
+    /// Those with TLS.
+    pub with_tls: usize,
 }
 
 /// Client with all state that another process needs.

@@ -43,6 +43,7 @@ mod transport;
 mod watching;
 mod worker;
 
+pub use handover::Stay;
 pub use handover::{Link, LinkError};
 pub use io::{driver_for, io_uring_refusal};
 pub use listen::{ListenError, Passed};

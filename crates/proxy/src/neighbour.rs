@@ -24,9 +24,15 @@ impl Neighbour {
         *lock(&self.link) = Some(link);
     }
 
-    /// Forgets the other process, which has ended. Returns the connections whose requests it handled.
-    pub(crate) fn part(&self) -> HashSet<Place> {
-        *lock(&self.link) = None;
+    /// Forgets the other process at the end of this link, which has ended. Returns the connections whose requests it handled.
+    /// An upgrade since then has met another process.
+    pub(crate) fn part(&self, ended: &Arc<Link>) -> HashSet<Place> {
+        let mut link = lock(&self.link);
+        if link.as_ref().is_some_and(|link| !Arc::ptr_eq(link, ended)) {
+            return HashSet::new();
+        }
+        *link = None;
+        drop(link);
         lock(&self.untold).clear();
         std::mem::take(&mut *lock(&self.passed))
     }

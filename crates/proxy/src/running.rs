@@ -27,6 +27,7 @@ pub(crate) mod succession;
 
 pub(crate) use succession::Arrivals;
 use succession::Offered;
+pub(crate) use succession::Staying;
 pub use succession::Succeeded;
 use succession::wait_for_workers;
 

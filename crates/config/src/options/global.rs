@@ -290,6 +290,8 @@ section! {
         suspend_timeout: Option<Duration> = timeout("10");
         /// Time that a shutdown by signal waits for transactions to end; 0 = not at all.
         drain_timeout: Duration = seconds("25");
+        /// Time that clients who cannot move may stay with the old process after an online upgrade (TLS, pinned, `LISTEN`); 0 = until they leave.
+        upgrade_drain_timeout: Option<Duration> = timeout("0");
         /// Worker threads; 0 = one per core.
         workers: u32 = ranged("0", 0, 1024).fixed();
         /// Interface to the kernel through which workers use their sockets: `epoll`, `io_uring` (Linux 6.1 and later; where the kernel refuses it, `epoll` and a line in the log), or `auto`, which chooses. `SHOW STATE` names the one in use and the reason.

@@ -159,6 +159,8 @@ conformance/tests/operation/timeouts.rs
     global_time_limits_work_too: client_idle_timeout idle_transaction_timeout transaction_timeout
 conformance/tests/operation/stopping.rs
     a_transaction_that_never_ends_is_cut_at_drain_timeout: drain_timeout
+conformance/tests/operation/upgrade_stay.rs
+    who_stays_is_ended_at_upgrade_drain_timeout: upgrade_drain_timeout
 crates/cli/tests/cli/main.rs
     workers_is_the_number_of_threads_that_serve_clients: workers
 crates/proxy/src/io.rs

@@ -20,7 +20,7 @@ use super::{GREETERS_MAX, KEYS_MAX, Quotas, random};
 use crate::mailbox::Mailbox;
 use crate::neighbour::Neighbour;
 use crate::offload::{Kind, Offload};
-use crate::running::Arrivals;
+use crate::running::{Arrivals, Staying};
 
 /// Facts that all threads know of each worker, by its number.
 pub(crate) struct Workers {
@@ -182,4 +182,6 @@ pub(crate) struct Halting {
 pub(crate) struct Succession {
     pub(crate) neighbour: Neighbour,
     pub(crate) arrivals: Arrivals,
+    /// Clients that stay with this process, which another one follows.
+    pub(crate) staying: Staying,
 }

@@ -9,7 +9,7 @@ use crossbeam_channel::bounded;
 
 use super::Running;
 use crate::global::{Global, Place, lock};
-use crate::handover::{Link, LinkMessage, Moved};
+use crate::handover::{Link, LinkMessage, Moved, Stay};
 use crate::listen::Passed;
 use crate::mailbox::{CancelFrom, Message};
 use crate::socket::Socket;
@@ -32,13 +32,37 @@ pub(crate) struct Arrivals {
     pub(crate) longest_us: AtomicU64,
 }
 
-/// Outcome of an upgrade, once the old process has ended.
+/// Counters of the clients that stay with this process while its successor runs.
+#[derive(Debug, Default)]
+pub(crate) struct Staying {
+    clients: AtomicUsize,
+    with_tls: AtomicUsize,
+    /// Number of workers that have counted theirs.
+    counted: AtomicUsize,
+}
+
+impl Staying {
+    /// Adds the clients of one worker. The last of so many `workers` gets the sums.
+    pub(crate) fn count(&self, clients: usize, with_tls: usize, workers: usize) -> Option<Stay> {
+        self.clients.fetch_add(clients, Ordering::SeqCst);
+        self.with_tls.fetch_add(with_tls, Ordering::SeqCst);
+        (self.counted.fetch_add(1, Ordering::SeqCst) + 1 == workers).then(|| Stay {
+            pid: std::process::id(),
+            clients: self.clients.load(Ordering::SeqCst),
+            with_tls: self.with_tls.load(Ordering::SeqCst),
+        })
+    }
+}
+
+/// Outcome of an upgrade: when the old process has ended, or earlier if some of its clients stay there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Succeeded {
     /// Number of clients that were moved.
     pub moved: usize,
     /// Longest time for which a client belonged to neither process.
     pub longest_pause: Duration,
+    /// Clients that stay with the old process; none if it has ended.
+    pub stay: Option<Stay>,
 }
 
 impl Running {
@@ -54,8 +78,8 @@ impl Running {
         link.offer(&lock(&self.offered).sockets, report)
     }
 
-    /// Hands our clients to a successor as they become idle. Clients that cannot move may stay for `drain_timeout`.
-    /// Then everything ends, as after [`Running::shutdown`].
+    /// Hands our clients to a successor as they become idle. Clients that cannot move stay until they leave, or for
+    /// `upgrade_drain_timeout`. Then everything ends, as after [`Running::shutdown`].
     pub fn hand_over(&self, link: Link) {
         let offered = std::mem::take(&mut *lock(&self.offered));
         for is_passed_on in &offered.are_passed_on {
@@ -65,39 +89,49 @@ impl Running {
         let link = Arc::new(link);
         self.global.succession.neighbour.meet(Arc::clone(&link));
         let settled = self.global.settled();
-        self.note_drain(settled.settings.global.drain_timeout);
+        if let Some(limit) = settled.settings.global.upgrade_drain_timeout {
+            self.note_drain(limit);
+        }
         self.tell_all(|| Message::HandOver(Arc::clone(&link)));
         self.watch(link, |_| {});
     }
 
-    /// Takes the clients of the predecessor as they arrive; `over` is called when that process has ended.
-    pub fn take_over(&self, link: Link, over: impl FnOnce(Succeeded) + Send + 'static) {
+    /// Takes the clients of the predecessor as they arrive. `tell` is called when that process has ended, and before that if
+    /// it says that clients stay there.
+    pub fn take_over(&self, link: Link, tell: impl FnMut(Succeeded) + Send + 'static) {
         let link = Arc::new(link);
         self.global.succession.neighbour.meet(Arc::clone(&link));
-        self.watch(link, over);
+        self.watch(link, tell);
     }
 
-    fn watch(&self, link: Arc<Link>, over: impl FnOnce(Succeeded) + Send + 'static) {
+    fn watch(&self, link: Arc<Link>, mut tell: impl FnMut(Succeeded) + Send + 'static) {
         let global = Arc::clone(&self.global);
         let watching = std::thread::Builder::new()
             .name("weir-upgrade".to_owned())
             .spawn(move || {
                 while let Ok((message, socket)) = link.receive() {
-                    read(&global, message, socket);
+                    match message {
+                        LinkMessage::Stay(stay) => tell(outcome(&global, Some(stay))),
+                        message => read(&global, message, socket),
+                    }
                 }
-                part(&global);
-                wait_for_workers(&global);
-                let arrivals = &global.succession.arrivals;
-                over(Succeeded {
-                    moved: arrivals.count.load(Ordering::Relaxed),
-                    longest_pause: Duration::from_micros(
-                        arrivals.longest_us.load(Ordering::Relaxed),
-                    ),
-                });
+                part(&global, &link);
+                tell(outcome(&global, None));
             });
         if let Err(error) = watching {
             tracing::error!("upgrade failed: cannot start a thread: {error}");
         }
+    }
+}
+
+/// Returns the outcome of an upgrade, with all clients that have come so far.
+fn outcome(global: &Global, stay: Option<Stay>) -> Succeeded {
+    wait_for_workers(global);
+    let arrivals = &global.succession.arrivals;
+    Succeeded {
+        moved: arrivals.count.load(Ordering::Relaxed),
+        longest_pause: Duration::from_micros(arrivals.longest_us.load(Ordering::Relaxed)),
+        stay,
     }
 }
 
@@ -148,8 +182,8 @@ pub(crate) fn cancel_over(global: &Global, asker: Place) {
 }
 
 /// Closes the connections of all cancel requests that the ended process had.
-pub(crate) fn part(global: &Global) {
-    for asker in global.succession.neighbour.part() {
+pub(crate) fn part(global: &Global, ended: &Arc<Link>) {
+    for asker in global.succession.neighbour.part(ended) {
         close_asker(global, asker);
     }
 }

@@ -31,6 +31,10 @@ pub(super) struct Ending {
     since: Option<Moment>,
     /// Link to the process that takes over the clients.
     successor: Option<Arc<Link>>,
+    /// Number of clients when the upgrade began.
+    clients_before: usize,
+    /// What could move has moved; the others stay until they leave.
+    is_settled: bool,
     is_over: bool,
 }
 
@@ -69,9 +73,25 @@ impl Ending {
         begins
     }
 
-    /// Begins to hand clients over to this process. Returns true if neither that nor a shutdown was in progress.
-    pub(super) fn hand_over(&mut self, successor: Arc<Link>) -> bool {
+    /// Number of clients when the upgrade began.
+    pub(super) fn clients_before(&self) -> usize {
+        self.clients_before
+    }
+
+    /// True if what could move has moved.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    /// Notes that what could move has moved.
+    pub(super) fn settle(&mut self) {
+        self.is_settled = true;
+    }
+
+    /// Begins to hand so many clients over to this process. Returns true if neither that nor a shutdown was in progress.
+    pub(super) fn hand_over(&mut self, successor: Arc<Link>, clients: usize) -> bool {
         self.successor = Some(successor);
+        self.clients_before = clients;
         self.how.replace(Shutdown::WaitForClients).is_none()
     }
 
@@ -148,6 +168,17 @@ impl<D: Driver> Worker<D> {
         group.is_some_and(|group| group.settings.pool_mode == PoolMode::Session)
     }
 
+    /// Ends what is left when its time is over.
+    pub(super) fn drain_is_over(&mut self) {
+        let left = self.tables.clients.len();
+        if left > 0 && self.ending.successor().is_some() {
+            tracing::warn!(
+                "upgrade_drain_timeout: ending {left} clients that stayed with this process"
+            );
+        }
+        self.stop_now();
+    }
+
     /// Ends all clients and servers at once.
     pub(super) fn stop_now(&mut self) {
         self.ending.how = Some(Shutdown::Now);
@@ -176,8 +207,7 @@ impl<D: Driver> Worker<D> {
             self.global.workers.at_work.fetch_add(1, Ordering::SeqCst);
             self.timers.arm(self.now, Timer::Moving);
             // The time limit of the upgrade may have ended already.
-            let limit = self.global.settled().settings.global.drain_timeout;
-            self.timers.arm(self.now.plus(limit), Timer::Drain);
+            self.limit_stay();
         }
     }
 

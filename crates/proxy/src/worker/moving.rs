@@ -5,6 +5,7 @@
 //! copy only when the packet has been handed over. A client that cannot be sent goes back to the driver and loses
 //! nothing. Bytes that the client sends meanwhile stay in its socket.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use weir_stats::Endpoint;
 
 use super::Worker;
 use super::client::Leaving;
-use super::ids::ClientId;
+use super::ids::{ClientId, LaneId};
 use super::routing::Route;
 use super::server::REPORTED_MAX;
 use super::slots::{Client, Phase, Stage};
@@ -32,6 +33,8 @@ use crate::socket::Stream;
 
 /// Interval between two checks of clients that could not move yet.
 const AGAIN: Duration = Duration::from_millis(10);
+/// That interval once only clients are left that may stay for hours.
+const SELDOM: Duration = Duration::from_secs(1);
 /// Maximum number of clients that begin to move in one such check: a full link takes no more of them.
 const MOVES_MAX: usize = 256;
 
@@ -48,9 +51,10 @@ impl<D: Driver> Worker<D> {
     /// nothing running, unless they leave before.
     pub(super) fn begin_moving(&mut self, link: Arc<Link>) {
         self.driver.stop_accepting();
-        if self.ending.hand_over(link) {
-            let limit = self.global.settled().settings.global.drain_timeout;
-            self.timers.arm(self.now.plus(limit), Timer::Drain);
+        if self.ending.hand_over(link, self.tables.clients.len()) {
+            let settled = self.global.settled().settings.global.drain_timeout;
+            self.timers.arm(self.now.plus(settled), Timer::Stay);
+            self.limit_stay();
         }
         let moves = self.move_some(usize::MAX);
         let stay = self.tables.clients.len() - moves;
@@ -62,6 +66,40 @@ impl<D: Driver> Worker<D> {
             with_tls.count()
         );
         self.finish_if_drained();
+    }
+
+    /// Limits the time that clients may stay with this process.
+    pub(super) fn limit_stay(&mut self) {
+        if let Some(limit) = self.global.settled().settings.global.upgrade_drain_timeout {
+            self.timers.arm(self.now.plus(limit), Timer::Drain);
+        }
+    }
+
+    /// Tells the next process how many clients stay here until they leave.
+    pub(super) fn tell_who_stays(&mut self) {
+        self.ending.settle();
+        let clients = self.tables.clients.iter().map(|(_, client)| client);
+        let clients = clients.filter(|client| !matches!(client.phase, Phase::Console(_)));
+        let (clients, with_tls) = clients.fold((0, 0), |(clients, with_tls), client| {
+            let has_tls = client.identity.tls.is_some();
+            (clients + 1, with_tls + usize::from(has_tls))
+        });
+        let (succession, workers) = (&self.global.succession, self.global.workers.loads.len());
+        let stay = succession.staying.count(clients, with_tls, workers);
+        let Some((stay, link)) = stay.zip(self.ending.successor()) else {
+            return;
+        };
+        if stay.clients == 0 {
+            return;
+        }
+        tracing::info!(
+            "upgrade: {} clients stay with this process until they leave, {} of them with TLS",
+            stay.clients,
+            stay.with_tls
+        );
+        if let Err(error) = link.send(&LinkMessage::Stay(stay), None) {
+            tracing::warn!("upgrade: cannot tell the next process who stays: {error}");
+        }
     }
 
     /// Moves clients that could not move before.
@@ -81,12 +119,18 @@ impl<D: Driver> Worker<D> {
         self.close_spare_servers();
         self.global.succession.neighbour.tell();
         if !self.tables.clients.is_empty() && !self.ending.is_over() {
-            self.timers.arm(self.now.plus(AGAIN), Timer::Moving);
+            let pause = if self.ending.is_settled() {
+                SELDOM
+            } else {
+                AGAIN
+            };
+            self.timers.arm(self.now.plus(pause), Timer::Moving);
         }
         moves
     }
 
-    /// Closes idle servers as soon as no client waits for one, to make room for the next process's servers.
+    /// Closes idle servers as soon as no client waits for one, to make room for the next process's servers. Clients that
+    /// stay keep the part of their pool that is theirs by number.
     fn close_spare_servers(&mut self) {
         if self
             .tables
@@ -96,10 +140,17 @@ impl<D: Driver> Worker<D> {
         {
             return;
         }
-        let idle = self.tables.servers.iter();
-        let idle = idle.filter(|(_, server)| matches!(server.stage, Stage::Idle));
-        let ids: Vec<_> = idle.map(|(id, _)| id).collect();
-        for id in ids {
+        let mut shares = self.shares();
+        let mut spare = Vec::new();
+        for (id, server) in &self.tables.servers {
+            let share = shares.entry(server.lane).or_default();
+            let has_room = *share > 0;
+            *share = share.saturating_sub(1);
+            if !has_room && matches!(server.stage, Stage::Idle) {
+                spare.push(id);
+            }
+        }
+        for id in spare {
             // The pool may have closed this server because of another one.
             if let Some(server) = self.tables.servers.get(id) {
                 let lane = server.lane;
@@ -107,6 +158,24 @@ impl<D: Driver> Worker<D> {
                 self.pump(lane);
             }
         }
+    }
+
+    /// Returns the number of servers that clients here may keep, by lane: the part of the pool's size that these clients are
+    /// of all at the beginning of the upgrade, at least one.
+    fn shares(&self) -> HashMap<LaneId, usize> {
+        let mut clients = HashMap::new();
+        for (_, client) in &self.tables.clients {
+            if self.tables.groups.contains(client.group) {
+                *clients.entry(client.lane).or_default() += 1;
+            }
+        }
+        let before = self.ending.clients_before().max(1);
+        let share = |(id, clients): (LaneId, usize)| {
+            let lane = self.tables.lanes.get(id)?;
+            let size = self.tables.groups.get(lane.group)?.settings.pool_size as usize;
+            Some((id, (size * clients).div_ceil(before).min(clients)))
+        };
+        clients.into_iter().filter_map(share).collect()
     }
 
     /// Begins to move a client to the next process, if it has nothing running and no state that cannot move. Returns

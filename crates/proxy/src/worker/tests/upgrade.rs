@@ -9,8 +9,7 @@ use super::world::World;
 use crate::console::Shutdown;
 use crate::driver::memory::End;
 
-const LINES: &str =
-    "session_state = track\nmax_prepared_statements = 20\ndefault_pool_size = 2\ndrain_timeout = 5";
+const LINES: &str = "session_state = track\nmax_prepared_statements = 20\ndefault_pool_size = 2\ndrain_timeout = 2\nupgrade_drain_timeout = 5";
 
 /// Returns a world whose servers behave as PostgreSQL.
 fn world() -> World {
@@ -76,7 +75,7 @@ fn a_client_in_a_transaction_moves_behind_it() {
 }
 
 #[test]
-fn a_client_in_a_transaction_stays_until_drain_timeout() {
+fn a_client_in_a_transaction_stays_until_upgrade_drain_timeout() {
     let mut world = world();
     let client = world.login();
     world.ask(client, &say().query("BEGIN"));
@@ -84,12 +83,43 @@ fn a_client_in_a_transaction_stays_until_drain_timeout() {
     world.advance(Duration::from_millis(4_900));
     assert_eq!(world.callers[client].heard(), "");
     let newcomer = world.login();
+    let stay = world.stay.map(|stay| (stay.clients, stay.with_tls));
+    assert_eq!(stay, Some((1, 0)), "told after drain_timeout");
     world.advance(Duration::from_millis(200));
     let word = "E(FATAL 57P01 pooler is shutting down)";
     assert_eq!(world.callers[client].heard(), word);
     assert_eq!(world.processes(), 1);
     let row = world.ask(newcomer, &say().query("SELECT 'x'"));
     assert_eq!(row, "T D(x) C(SELECT 1) Z(I)");
+}
+
+#[test]
+fn clients_that_stay_do_so_for_hours_and_move_when_they_can() {
+    let lines = LINES.replace("upgrade_drain_timeout = 5", "upgrade_drain_timeout = 0");
+    let lines = lines.replace("default_pool_size = 2", "default_pool_size = 6");
+    let mut world = World::new(1, &lines);
+    world.database = Some(Database::default());
+    let clients: Vec<_> = (0..6).map(|_| world.login()).collect();
+    // Two of them are in a block, and so do not move.
+    for client in &clients {
+        world.ask(*client, &say().query("BEGIN"));
+    }
+    for client in &clients[2..] {
+        world.ask(*client, &say().query("COMMIT"));
+    }
+    assert!(world.upgrade(&lines));
+    world.settle();
+    assert_eq!((world.arrivals(), world.processes()), (4, 2));
+    assert!(world.stay.is_none());
+    world.advance(Duration::from_secs(7_200));
+    assert_eq!(world.stay.map(|stay| stay.clients), Some(2));
+    for client in &clients[..2] {
+        let row = world.ask(*client, &say().query("SELECT 'x'"));
+        assert_eq!(row, "T D(x) C(SELECT 1) Z(T)");
+        assert_eq!(world.ask(*client, &say().query("COMMIT")), "C(COMMIT) Z(I)");
+    }
+    world.advance(Duration::from_secs(2));
+    assert_eq!((world.arrivals(), world.processes()), (6, 1));
 }
 
 /// The client's value of the sequence was lost with the server that it had kept for a moment.

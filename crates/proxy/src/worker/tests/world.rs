@@ -169,6 +169,8 @@ pub(super) struct World {
     wakeups: Receiver<()>,
     /// Previous process; its workers stand behind ours.
     predecessor: Option<Predecessor>,
+    /// What the previous process has told of clients that stay there.
+    pub(super) stay: Option<crate::Stay>,
     room: usize,
     /// Size of the drivers' chunks, in bytes.
     chunk: usize,
@@ -295,6 +297,7 @@ impl World {
             has_catalogue: false,
             wakeups,
             predecessor: None,
+            stay: None,
             room,
             chunk: CHUNK,
             sending: Sending::default(),

@@ -353,7 +353,7 @@ impl Plan {
     /// Returns the lines of the configuration, except for the number of servers.
     pub(super) fn lines(&self) -> String {
         let mut lines = "server_login_retry = 1\nquery_wait_notify = 0\nsession_state = track\n\
-                         drain_timeout = 20\n"
+                         drain_timeout = 10\nupgrade_drain_timeout = 20\n"
             .to_owned();
         if !self.options.contains(&ROOMY) {
             lines.push_str("max_prepared_statements = 2\n");

@@ -111,9 +111,9 @@ impl World {
         for mailbox in old.workers.mailboxes.get().unwrap() {
             mailbox.send_waiting(Message::HandOver(Arc::clone(&link)));
         }
-        let limit = old.settled().settings.global.drain_timeout;
+        let limit = old.settled().settings.global.upgrade_drain_timeout;
         self.predecessor = Some(Predecessor {
-            ends_at: self.now().plus(limit),
+            ends_at: limit.map_or(Moment::NEVER, |limit| self.now().plus(limit)),
             global: old,
             link,
             successor,
@@ -197,6 +197,7 @@ impl World {
                 (LinkMessage::CancelOver(asker), None) => {
                     succession::cancel_over(&self.global, asker);
                 }
+                (LinkMessage::Stay(stay), None) => self.stay = Some(stay),
                 (message, _) => panic!("{message:?}"),
             }
             moved = true;
@@ -224,7 +225,7 @@ impl World {
             place <= workers || !worker.has_ended()
         });
         if self.workers.len() == workers {
-            succession::part(&self.global);
+            succession::part(&self.global, &successor);
         }
         moved
     }
