@@ -14,7 +14,7 @@ use weir_dashboard::Dashboard;
 use weir_proxy::console::{Command, Refusal, Shutdown};
 use weir_proxy::diagnosis::EventKind;
 use weir_proxy::monitor::Monitor;
-use weir_proxy::{Passed, Running};
+use weir_proxy::{ListenError, Passed, Running};
 
 use crate::args;
 use crate::dashboard;
@@ -106,6 +106,9 @@ fn manners(args: &args::Run, prepared: &Prepared, user: &str) -> Result<(), Mann
         if prepared.loaded.settings.global.pidfile.is_empty() {
             return Err(MannerError::NoPidFile);
         }
+        // From here on the exit code says nothing any more.
+        pidfile::check(Path::new(&prepared.loaded.settings.global.pidfile))?;
+        weir_proxy::try_listen(&prepared.loaded.settings)?;
         // The working directory stays: paths may be relative to it.
         nix::unistd::daemon(true, false).map_err(MannerError::Fork)?;
         // The allocator's thread exists only in the parent and is started again here. Without it memory is returned
@@ -120,8 +123,12 @@ fn manners(args: &args::Run, prepared: &Prepared, user: &str) -> Result<(), Mann
 enum MannerError {
     #[error("cannot go into the background: {0}")]
     Fork(nix::errno::Errno),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
     #[error("daemon needs pidfile configured")]
     NoPidFile,
+    #[error(transparent)]
+    PidFile(#[from] pidfile::PidFileError),
     #[error("PgBouncer should not run as root")]
     Root,
 }

@@ -46,7 +46,7 @@ mod worker;
 pub use handover::Stay;
 pub use handover::{Link, LinkError};
 pub use io::{driver_for, io_uring_refusal};
-pub use listen::{ListenError, Passed};
+pub use listen::{ListenError, Passed, try_listen};
 pub use lookups::interfaces;
 pub use running::{Running, StartError, Succeeded, start};
 pub use settled::{Access, Setup};

@@ -106,6 +106,15 @@ pub(crate) fn open(settings: &Settings, passed: Vec<Passed>) -> Result<Vec<Liste
     Ok(listeners)
 }
 
+/// Opens all listening sockets of a configuration and closes them again: what a process does before it goes into the
+/// background, where nobody would hear that an address is in use.
+///
+/// # Errors
+/// As at the start, if an address cannot be listened on.
+pub fn try_listen(settings: &Settings) -> Result<(), ListenError> {
+    open(settings, Vec::new()).map(drop)
+}
+
 /// Opens the sockets of the main listener, or of one of `[listeners]`.
 fn open_with(global: &Global, listeners: &mut Vec<Listener>) -> Result<(), ListenError> {
     for address in addresses(&global.listen_addr, global.listen_port)? {

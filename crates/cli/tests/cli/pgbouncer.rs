@@ -172,6 +172,21 @@ fn a_daemon_leaves_and_its_pidfile_says_where_to() {
     .unwrap();
     until_ready(&mut client);
     drop(client);
+    // A second one says why it does not start while somebody can hear it.
+    let (code, _, err) = output(pgbouncer(&["-d"]).arg(&file));
+    assert_eq!(code, 1, "{err}");
+    assert!(
+        err.starts_with("pidfile ") && err.ends_with("which is running\n"),
+        "{err}"
+    );
+    let other = dir.config(&format!("pidfile = {}\n", dir.path("other").display()));
+    let (code, _, err) = output(pgbouncer(&["-d"]).arg(&other));
+    assert_eq!(code, 1, "{err}");
+    assert!(
+        err.starts_with("unix socket is in use, cannot continue: "),
+        "{err}"
+    );
+    assert!(!dir.path("other").exists());
     kill_process(pid, Signal::INT).unwrap();
     until("gone", || test_kill_process(pid).is_err());
     assert!(!dir.path("pid").exists());
