@@ -55,12 +55,17 @@ fn each_kind_of_line_can_be_switched_off() -> Result<()> {
 #[test]
 fn commands_of_the_console_are_logged_with_their_client_and_what_they_failed_with() -> Result<()> {
     let server = Server::new("op_logging_console")?;
-    let mut weir = Weir::start(&server.config().set("stats_users", "looker"))?;
+    let mut weir = Weir::start(
+        &server
+            .config()
+            .set("stats_users", "looker")
+            .userlist("\"postgres\" \"\"\n\"looker\" \"\"\n"),
+    )?;
     let mut console = weir.connect("pgbouncer")?;
     for (command, line) in [
         ("RELOAD", "RELOAD command issued"),
         ("SET query_timeout = 7", "SET query_timeout command issued"),
-        ("PAUSE nowhere", "PAUSE nowhere command issued"),
+        ("PAUSE nowhere", "PAUSE 'nowhere' command issued"),
         ("SHOW NOTHING", "pooler error: "),
         ("SET query_timeout = soon", "pooler error: "),
         ("RESUME", "pooler error: "),
