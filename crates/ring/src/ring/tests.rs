@@ -38,7 +38,7 @@ fn small() -> Options {
 }
 
 /// True if this system offers io_uring. Containers often refuse it, and there the tests have nothing to test.
-fn has_ring() -> bool {
+pub(super) fn has_ring() -> bool {
     let refusal = Ring::probe(&small()).err();
     if let Some(refusal) = &refusal {
         println!("nothing was tested: {refusal}");

@@ -1,5 +1,5 @@
 //! Wake-ups of a ring's thread. One that has a ring itself sends a message from ring to ring, together with its other
-//! operations: that costs less than half of an eventfd (`cargo test --release -p weir-ring wakes -- --ignored --nocapture`).
+//! operations: on a machine with an idle core that costs half of an eventfd (`docs/internals/decisions/io-uring.md`).
 //! Other threads use the eventfd, and so does a message that the kernel refuses.
 
 use std::cell::RefCell;
