@@ -50,7 +50,7 @@ pub(crate) enum LinkMessage {
     Listener { is_unix: bool, owns_file: bool },
     /// New process accepts clients.
     Ready,
-    /// What could move has moved; these clients stay with the old process.
+    /// Clients that stay with the old process, told once all that could move have moved.
     Stay(Stay),
 }
 

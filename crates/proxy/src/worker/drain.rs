@@ -33,7 +33,7 @@ pub(super) struct Ending {
     successor: Option<Arc<Link>>,
     /// Number of clients when the upgrade began.
     clients_before: usize,
-    /// What could move has moved; the others stay until they leave.
+    /// True once all clients that could move soon have moved; the others stay until they leave.
     is_settled: bool,
     is_over: bool,
 }

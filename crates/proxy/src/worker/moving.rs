@@ -33,7 +33,7 @@ use crate::socket::Stream;
 
 /// Interval between two checks of clients that could not move yet.
 const AGAIN: Duration = Duration::from_millis(10);
-/// That interval once only clients are left that may stay for hours.
+/// Interval once only clients are left that may stay for hours.
 const SELDOM: Duration = Duration::from_secs(1);
 /// Maximum number of clients that begin to move in one such check: a full link takes no more of them.
 const MOVES_MAX: usize = 256;

@@ -169,7 +169,7 @@ pub(super) struct World {
     wakeups: Receiver<()>,
     /// Previous process; its workers stand behind ours.
     predecessor: Option<Predecessor>,
-    /// What the previous process has told of clients that stay there.
+    /// Clients that stay with the previous process, as it has told.
     pub(super) stay: Option<crate::Stay>,
     room: usize,
     /// Size of the drivers' chunks, in bytes.
