@@ -103,14 +103,14 @@ fn cpu() -> u128 {
 
 /// The descriptors of both rings on their way to the other thread.
 struct Rings {
-    mine: mpsc::Sender<i32>,
+    mine: mpsc::SyncSender<i32>,
     theirs: mpsc::Receiver<i32>,
 }
 
 /// CPU time of both threads for one wake-up, in nanoseconds.
 fn round(by: By) -> u128 {
     let eventfds = [(), ()].map(|()| eventfd(0, EventfdFlags::CLOEXEC).unwrap());
-    let ((mine, their_end), (theirs, my_end)) = (mpsc::channel(), mpsc::channel());
+    let ((mine, their_end), (theirs, my_end)) = (mpsc::sync_channel(2), mpsc::sync_channel(2));
     let (first, second) = (
         Rings {
             mine,
@@ -131,7 +131,7 @@ fn round(by: By) -> u128 {
 
 #[test]
 fn wakes_by_eventfd_and_by_message_all_arrive() {
-    if !super::tests::has_ring() {
+    if !tests::has_ring() {
         return;
     }
     for number in 0..ROUNDS {
