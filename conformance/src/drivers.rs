@@ -2,11 +2,10 @@
 
 use std::env;
 use std::fs;
+use std::fs::File;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 
 use anyhow::Context;
 use anyhow::Result;
@@ -29,10 +28,10 @@ pub fn source(name: &str) -> PathBuf {
 /// # Errors
 /// When the build fails; the cache is then not marked good.
 pub fn prepare(name: &str, build: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-    // Tests of one binary run side by side, which the tools' own caches do not support.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    // Tests run side by side, and so do whole suites, which the tools' own caches do not support.
     let cache = tools::cache_dir(name)?;
+    let turn = File::create(cache.join("lock"))?;
+    turn.lock()?;
     let stamp = cache.join("built-from");
     let wanted = fingerprint(&source(name))?;
     if fs::read_to_string(&stamp).is_ok_and(|built| built == wanted) {
@@ -175,19 +174,30 @@ pub fn rust() -> Result<PathBuf> {
     Ok(cache.join("target/debug/drivers"))
 }
 
-/// Compiles a Java program; returns the class path to run it with.
+/// Compiles the Java programs, all at once: a program that is compiled again while another test runs it is found cut off.
+/// Returns the class path to run them with.
 ///
 /// # Errors
-/// When Java or Maven is missing, or the program does not compile.
-pub fn java(source: &str) -> Result<String> {
-    let jars = maven_jars("java")?;
-    tools::require("javac", "default-jdk-headless")?;
-    let classpath = format!("{}/*", jars.to_str().context("the path is not UTF-8")?);
-    let home = jars.parent().context("jars have no parent")?;
-    let mut compiler = Command::new("javac");
-    compiler.args(["-Xlint:all,-processing", "-cp", &classpath, "-d", "classes"]);
-    tools::run(compiler.arg(source).current_dir(home))?;
-    Ok(format!("{}:{classpath}", home.join("classes").display()))
+/// When Java or Maven is missing, or a program does not compile.
+pub fn java() -> Result<String> {
+    let home = prepare("java", |directory| {
+        fetch_jars(directory)?;
+        tools::require("javac", "default-jdk-headless")?;
+        let mut compiler = Command::new("javac");
+        compiler.args(["-Xlint:all,-processing", "-cp", "jars/*", "-d", "classes"]);
+        for entry in fs::read_dir(source("java"))? {
+            let name = PathBuf::from(entry?.file_name());
+            if name
+                .extension()
+                .is_some_and(|extension| extension == "java")
+            {
+                compiler.arg(name);
+            }
+        }
+        tools::run(compiler.current_dir(directory)).map(drop)
+    })?;
+    let home = home.to_str().context("the path is not UTF-8")?;
+    Ok(format!("{home}/classes:{home}/jars/*"))
 }
 
 /// Directory with the jars of the `pom.xml` in `drivers/NAME`.
@@ -195,16 +205,18 @@ pub fn java(source: &str) -> Result<String> {
 /// # Errors
 /// When Maven is missing or cannot fetch.
 pub fn maven_jars(name: &str) -> Result<PathBuf> {
-    let cache = prepare(name, |directory| {
-        tools::require("mvn", "maven")?;
-        let goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
-        let mut maven = Command::new("mvn");
-        maven
-            .args(["-B", "-q", goal, "-DoutputDirectory=jars"])
-            .current_dir(directory);
-        tools::run(&mut maven).map(drop)
-    })?;
-    Ok(cache.join("jars"))
+    Ok(prepare(name, fetch_jars)?.join("jars"))
+}
+
+/// Fetches the jars of the `pom.xml` in this directory.
+fn fetch_jars(directory: &Path) -> Result<()> {
+    tools::require("mvn", "maven")?;
+    let goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies";
+    let mut maven = Command::new("mvn");
+    maven
+        .args(["-B", "-q", goal, "-DoutputDirectory=jars"])
+        .current_dir(directory);
+    tools::run(&mut maven).map(drop)
 }
 
 /// All file names and contents below `directory`, as one text.

@@ -43,7 +43,7 @@ fn node_postgres_works() -> Result<()> {
 
 #[test]
 fn pgjdbc_works() -> Result<()> {
-    let classpath = drivers::java("Main.java")?;
+    let classpath = drivers::java()?;
     drive(
         "pgjdbc",
         timed("java").args(["-Xmx512m", "-cp", &classpath, "Main"]),

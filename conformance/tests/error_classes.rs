@@ -36,7 +36,7 @@ fn program(driver: &str, task: &str) -> Result<Command> {
             command.args(["errors", task]);
         }
         _ => {
-            let classpath = drivers::java("Errors.java")?;
+            let classpath = drivers::java()?;
             command.args(["java", "-Xmx256m", "-cp", &classpath, "Errors", task]);
         }
     }

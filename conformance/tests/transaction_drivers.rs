@@ -82,7 +82,7 @@ fn postgres_js_is_told_the_same() -> Result<()> {
 
 #[test]
 fn pgjdbc_is_told_the_same() -> Result<()> {
-    let classpath = drivers::java("Transactions.java")?;
+    let classpath = drivers::java()?;
     let arguments = ["-Xmx512m", "-cp", &classpath, "Transactions"];
     compare("jdbc", "java", &arguments)
 }

@@ -39,7 +39,7 @@ fn node_postgres_and_postgres_js_read_the_console() -> Result<()> {
 
 #[test]
 fn pgjdbc_reads_the_console() -> Result<()> {
-    let classpath = drivers::java("Console.java")?;
+    let classpath = drivers::java()?;
     drive(
         "con_jdbc",
         timed("java").args(["-Xmx256m", "-cp", &classpath, "Console"]),

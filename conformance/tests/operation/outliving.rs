@@ -19,7 +19,7 @@ fn drivers_repeat_lost_transactions_in_the_same_session() -> Result<()> {
     let mut command = Command::new(python.join("venv/bin/python"));
     command.arg(python.join("lost_blocks.py")).arg(&direct);
     drivers::run(&mut command, weir.port(), server.database)?;
-    let classes = drivers::java("LostBlocks.java")?;
+    let classes = drivers::java()?;
     let mut command = Command::new("java");
     command.args(["-Xmx256m", "-cp", &classes, "LostBlocks", &direct]);
     drivers::run(&mut command, weir.port(), server.database)?;

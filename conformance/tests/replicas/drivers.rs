@@ -175,7 +175,7 @@ fn rt_14_pgjdbc() -> Result<()> {
         ("pgjdbc-transaction", Share::None),
         ("pgjdbc-read-only", Share::Some),
     ];
-    let classes = drivers::java("Reads.java")?;
+    let classes = drivers::java()?;
     let mut program = Command::new("java");
     drive(program.args(["-Xmx256m", "-cp", &classes, "Reads"]), &modes)
 }

@@ -50,7 +50,7 @@ fn all() -> Result<Vec<Driver>> {
         })
     };
     let go = drivers::go()?;
-    let classes = drivers::java("Targets.java")?;
+    let classes = drivers::java()?;
     Ok(vec![
         Driver {
             name: "psql",

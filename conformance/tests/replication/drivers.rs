@@ -36,7 +36,7 @@ fn compare(
 
 #[test]
 fn pgjdbc_streams_as_debezium_does() -> Result<()> {
-    let classes = drivers::java("Replication.java")?;
+    let classes = drivers::java()?;
     compare("jdbc", 60, |port, database, slot| {
         let mut command = Command::new("java");
         command.args(["-Xmx256m", "-cp", &classes, "Replication"]);

@@ -333,7 +333,7 @@ fn node_postgres_in_every_sslmode() -> Result<()> {
 
 #[test]
 fn pgjdbc_in_every_sslmode() -> Result<()> {
-    let classpath = drivers::java("Sslmodes.java")?;
+    let classpath = drivers::java()?;
     let run = |world: &World, targets: &[String]| {
         let mut java = Command::new("java");
         // Directory where Java looks for a certificate.
