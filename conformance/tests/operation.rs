@@ -56,5 +56,7 @@ mod support;
 mod timeouts;
 #[path = "operation/upgrade.rs"]
 mod upgrade;
+#[path = "operation/upgrade_orders.rs"]
+mod upgrade_orders;
 #[path = "operation/upgrade_stay.rs"]
 mod upgrade_stay;

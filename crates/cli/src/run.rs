@@ -11,10 +11,10 @@ use weir_admin::Shared;
 use weir_command::exit::{Exit, complain};
 use weir_config::Settings;
 use weir_dashboard::Dashboard;
-use weir_proxy::console::{Command, Refusal, Shutdown};
+use weir_proxy::console::{Command, Order, Refusal, Shutdown};
 use weir_proxy::diagnosis::EventKind;
 use weir_proxy::monitor::Monitor;
-use weir_proxy::{ListenError, Passed, Running};
+use weir_proxy::{ListenError, Running, Side};
 
 use crate::args;
 use crate::dashboard;
@@ -27,7 +27,7 @@ use crate::notify::Notifier;
 use crate::pidfile::{self, PidFile};
 use crate::reload;
 use crate::signals;
-use crate::upgrade::{self, Next, Outcome, Predecessor, Program, Upgrades};
+use crate::upgrade::{self, Inherited, Next, Outcome, Predecessor, Program, Upgrades};
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Maximum number of errors of a reload that SHOW EVENTS names; the log has all.
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &args::Run) -> Exit {
     let Some(source) = Source::choose(args.file.as_deref(), args.upstream.as_deref()) else {
         return args::report_missing("<FILE|--upstream <HOST:PORT>>");
     };
-    let prepared = match source.load() {
+    let mut prepared = match source.load() {
         Ok(prepared) => prepared,
         Err(errors) => {
             errors.iter().for_each(complain);
@@ -54,20 +54,33 @@ pub(crate) fn run(args: &args::Run) -> Exit {
     };
     let user = args.user.as_deref();
     let user = user.unwrap_or(&prepared.loaded.settings.global.user);
-    if let Err(error) = manners(args, &prepared, user) {
+    let user = user.to_owned();
+    if let Err(error) = manners(args, &prepared, &user) {
         complain(error);
         return Exit::Config;
     }
     // Before the first thread: it changes the environment.
-    let (passed, predecessor) = match sockets(args) {
-        Ok(sockets) => sockets,
+    let (inherited, predecessor) = match inherit(args) {
+        Ok(inherited) => inherited,
         Err(error) => {
             complain(error);
             return Exit::Start;
         }
     };
+    if !inherited.settings.is_empty() {
+        prepared = match prepared.changed(&pairs(&inherited.settings)) {
+            Ok(prepared) => prepared,
+            Err(errors) => {
+                errors.iter().for_each(complain);
+                complain(
+                    "what was SET on the console since the last RELOAD does not fit this configuration",
+                );
+                return Exit::Config;
+            }
+        };
+    }
     // The log and all files made from here on belong to that user.
-    if let Err(error) = identity::become_user(user) {
+    if let Err(error) = identity::become_user(&user) {
         complain(error);
         return Exit::Start;
     }
@@ -84,7 +97,13 @@ pub(crate) fn run(args: &args::Run) -> Exit {
     };
     // The log is dropped last: it writes what is queued.
     let program = Program::new(args);
-    match start(source, prepared, passed, predecessor, program, &logging) {
+    match start(
+        source,
+        prepared,
+        (inherited, predecessor),
+        program,
+        &logging,
+    ) {
         Ok(service) => service.serve(),
         Err(error) => {
             tracing::error!("{error}");
@@ -134,14 +153,23 @@ enum MannerError {
 }
 
 /// Returns the listening sockets that another process has opened, and the process to replace, if there is one.
-fn sockets(
+fn inherit(
     args: &args::Run,
-) -> Result<(Vec<Passed>, Option<Predecessor>), Box<dyn std::error::Error>> {
+) -> Result<(Inherited, Option<Predecessor>), Box<dyn std::error::Error>> {
     if args.take_over {
-        let (passed, predecessor) = upgrade::take_over()?;
-        return Ok((passed, Some(predecessor)));
+        let (inherited, predecessor) = upgrade::take_over()?;
+        return Ok((inherited, Some(predecessor)));
     }
-    Ok((inherited::take()?, None))
+    let inherited = Inherited {
+        passed: inherited::take()?,
+        ..Inherited::default()
+    };
+    Ok((inherited, None))
+}
+
+fn pairs(settings: &[(String, String)]) -> Vec<(&str, &str)> {
+    let pairs = settings.iter();
+    pairs.map(|(key, value)| (&**key, &**value)).collect()
 }
 
 /// Options whose values are of use together only.
@@ -159,6 +187,8 @@ struct Service<'a> {
     source: Source,
     /// Keys and certificates that were set and wait for the other of the two.
     halves: Vec<(String, String)>,
+    /// Options set since the last reload, in the order of their last change.
+    changed: Vec<(String, String)>,
     /// Configuration of the last load, with the console's changes since.
     prepared: Prepared,
     settings: Arc<Settings>,
@@ -184,8 +214,7 @@ enum Event {
 fn start<'a>(
     source: Source,
     prepared: Prepared,
-    passed: Vec<Passed>,
-    predecessor: Option<Predecessor>,
+    (inherited, predecessor): (Inherited, Option<Predecessor>),
     program: Program,
     logging: &'a Logging,
 ) -> Result<Service<'a>, Box<dyn std::error::Error>> {
@@ -207,7 +236,16 @@ fn start<'a>(
     let console = Arc::new(weir_admin::console(shared.clone(), VERSION));
     let monitor = Monitor::bind(&settings.global.metrics_listen)?;
     let sockets = weir_proxy::monitor::open(&settings.global.dashboard_listen)?;
-    let running = weir_proxy::start(prepared.setup(Arc::clone(&settings)), console, passed)?;
+    let Inherited {
+        passed,
+        settings: changed,
+        orders,
+    } = inherited;
+    for (key, _) in &changed {
+        tracing::info!("upgrade: SET {key} still holds");
+    }
+    let setup = prepared.setup(Arc::clone(&settings));
+    let running = weir_proxy::start(setup, console, passed, orders)?;
     running.monitor(monitor, Arc::new(weir_admin::metrics(VERSION)))?;
     let dashboard = dashboard::start(sockets, &running, &shared)?;
     let pidfile = has_pidfile.then(|| PidFile::create(pidfile)).transpose()?;
@@ -228,6 +266,7 @@ fn start<'a>(
         signals,
         source,
         halves: Vec::new(),
+        changed,
         prepared,
         settings,
         shared,
@@ -292,12 +331,13 @@ impl Service<'_> {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Reload(receipt) => receipt.done(self.reload("RELOAD")),
+            Command::Reload { from, receipt } => receipt.done(self.reload("RELOAD", from)),
             Command::Set {
                 key,
                 value,
+                from,
                 receipt,
-            } => receipt.done(self.set(&key, &value)),
+            } => receipt.done(self.change(key, value, from)),
             Command::Shutdown(how) => self.stop("SHUTDOWN", how),
         }
     }
@@ -338,7 +378,7 @@ impl Service<'_> {
         let name = signals::name(signal);
         match signal {
             // The result is in the log.
-            SIGHUP => drop(self.reload(name)),
+            SIGHUP => drop(self.reload(name, None)),
             SIGQUIT => self.stop(name, Shutdown::Now),
             SIGTERM if self.upgrades.is_as_pgbouncer() && self.stopping.is_none() => {
                 self.stop(name, Shutdown::WaitForClients);
@@ -370,7 +410,10 @@ impl Service<'_> {
         if let Some(dashboard) = self.dashboard.take() {
             dashboard.stop();
         }
-        self.upgrades.begin(&self.running, &self.source, report);
+        let settings = self.changed.iter().cloned();
+        let settings = settings.map(|(key, value)| Order::Set { key, value });
+        let given = (&self.source, settings.collect());
+        self.upgrades.begin(&self.running, given, report);
         if !self.upgrades.is_under_way() {
             self.monitor_again();
         }
@@ -416,6 +459,7 @@ impl Service<'_> {
                 self.running.hand_over(link);
             }
             Err(error) => {
+                self.running.withdraw();
                 self.upgrades.failed(&report, &error);
                 self.monitor_again();
             }
@@ -439,9 +483,13 @@ impl Service<'_> {
         self.running.shutdown(how);
     }
 
-    fn reload(&mut self, cause: &str) -> Result<(), Refusal> {
+    /// Reloads the configuration here, and at the other processes of an upgrade, except the one that orders it.
+    fn reload(&mut self, cause: &str, from: Option<Side>) -> Result<(), Refusal> {
         self.notifier.reloading();
         let outcome = self.read_again(cause);
+        if outcome.is_ok() {
+            self.running.pass_on(&Order::Reload, from);
+        }
         self.notifier.ready();
         outcome
     }
@@ -481,8 +529,18 @@ impl Service<'_> {
         })?;
         warn_all(&prepared, None);
         let changes = self.put_in_force("reload", prepared);
+        self.changed.clear();
         self.running.note_reload(None);
         tracing::info!("reload done, {changes} changes");
+        Ok(())
+    }
+
+    /// Sets an option here, and at the other processes of an upgrade, except the one that orders it.
+    fn change(&mut self, key: String, value: String, from: Option<Side>) -> Result<(), Refusal> {
+        self.set(&key, &value)?;
+        self.changed.retain(|(changed, _)| *changed != key);
+        self.changed.push((key.clone(), value.clone()));
+        self.running.pass_on(&Order::Set { key, value }, from);
         Ok(())
     }
 

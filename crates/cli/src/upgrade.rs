@@ -19,7 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, never};
-use weir_proxy::{Link, LinkError, Passed, Running, Stay, Succeeded};
+use weir_proxy::console::Order;
+use weir_proxy::{Link, LinkError, Offer, Passed, Running, Stay, Succeeded};
 
 use crate::args::Run;
 use crate::load::Source;
@@ -131,7 +132,7 @@ pub(crate) struct Outcome {
 /// A new process that accepts clients.
 pub(crate) struct Next {
     pub(crate) pid: u32,
-    pub(crate) link: Link,
+    pub(crate) link: Arc<Link>,
 }
 
 /// Requested upgrades, and the result of the current one.
@@ -166,11 +167,16 @@ impl Upgrades {
     }
 
     /// Starts the next process and waits for it on a separate thread; [`Upgrades::outcomes`] receives the result.
-    pub(crate) fn begin(&mut self, running: &Running, source: &Source, report: UnixStream) {
+    pub(crate) fn begin(
+        &mut self,
+        running: &Running,
+        (source, settings): (&Source, Vec<Order>),
+        report: UnixStream,
+    ) {
         if self.is_under_way {
             return tell(&report, "failed: an upgrade is under way");
         }
-        match self.start(running, source, &report) {
+        match self.start(running, (source, settings), &report) {
             Ok((child, link)) => {
                 self.is_under_way = true;
                 tracing::info!("upgrade: process {} was started", child.id());
@@ -179,6 +185,7 @@ impl Upgrades {
                 let outcome = waiting.spawn(move || drop(sender.send(wait(child, link, report))));
                 if let Err(error) = outcome {
                     self.is_under_way = false;
+                    running.withdraw();
                     tracing::error!("upgrade failed: {error}");
                 }
             }
@@ -201,17 +208,18 @@ impl Upgrades {
     fn start(
         &self,
         running: &Running,
-        source: &Source,
+        (source, settings): (&Source, Vec<Order>),
         report: &UnixStream,
-    ) -> Result<(Child, Link), UpgradeError> {
-        if let Some((what, take_back)) = running.halted() {
+    ) -> Result<(Child, Arc<Link>), UpgradeError> {
+        if let Some((what, take_back)) = running.unportable() {
             return Err(UpgradeError::Halted(what, take_back));
         }
         let (link, theirs) = Link::pair()?;
+        let link = Arc::new(link);
         let mut command = self.program.command(source)?;
         let mut child = command.stdin(Stdio::from(theirs)).spawn()?;
         drop(command);
-        if let Err(error) = running.offer(&link, report) {
+        if let Err(error) = running.offer(&link, settings, report) {
             let _ = child.kill();
             let _ = child.wait();
             return Err(match error {
@@ -225,7 +233,7 @@ impl Upgrades {
 }
 
 /// Waits until the next process accepts clients or has failed.
-fn wait(mut child: Child, link: Link, report: UnixStream) -> Outcome {
+fn wait(mut child: Child, link: Arc<Link>, report: UnixStream) -> Outcome {
     let ready = link.set_patience(Some(START_MAX));
     let ready = ready
         .map_err(LinkError::from)
@@ -252,22 +260,46 @@ pub(crate) fn tell(mut report: &UnixStream, line: &str) {
 
 // === the next process ===
 
+/// What a process gets from the service manager, or from the process that it replaces.
+#[derive(Default)]
+pub(crate) struct Inherited {
+    pub(crate) passed: Vec<Passed>,
+    /// Options that were set on the console since the last reload, and their values.
+    pub(crate) settings: Vec<(String, String)>,
+    /// Other orders that hold.
+    pub(crate) orders: Vec<Order>,
+}
+
 /// The process that this one replaces.
 pub(crate) struct Predecessor {
     link: Link,
     report: UnixStream,
 }
 
-/// Receives the listening sockets of the process that started this one.
+/// Receives the listening sockets of the process that started this one, and the orders that hold.
 ///
 /// # Errors
 /// If there is no such process, or its version of the protocol differs.
-pub(crate) fn take_over() -> Result<(Vec<Passed>, Predecessor), LinkError> {
+pub(crate) fn take_over() -> Result<(Inherited, Predecessor), LinkError> {
     let link = Link::from_stdin()?;
     link.set_patience(Some(OFFER_MAX))?;
-    let (passed, report) = link.accept()?;
+    let Offer {
+        listeners,
+        standing,
+        report,
+    } = link.accept()?;
     link.set_patience(None)?;
-    Ok((passed, Predecessor { link, report }))
+    let mut inherited = Inherited {
+        passed: listeners,
+        ..Inherited::default()
+    };
+    for order in standing {
+        match order {
+            Order::Set { key, value } => inherited.settings.push((key, value)),
+            order => inherited.orders.push(order),
+        }
+    }
+    Ok((inherited, Predecessor { link, report }))
 }
 
 impl Predecessor {

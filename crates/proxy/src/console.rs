@@ -3,6 +3,8 @@
 
 use weir_stats::Snapshot;
 
+use crate::neighbours::Side;
+
 pub use crate::orders::{Order, Receipt, Refusal, RuleOrder};
 
 /// Names of the virtual database that leads to the console.
@@ -32,13 +34,20 @@ pub enum Shutdown {
 #[derive(Debug)]
 pub enum Command {
     /// Read the configuration again.
-    Reload(Receipt),
+    Reload {
+        /// Process of an upgrade that orders it; none if it comes from here.
+        from: Option<Side>,
+        /// Receives the outcome.
+        receipt: Receipt,
+    },
     /// Change an option until the next reload.
     Set {
         /// The option's name as it was typed.
         key: String,
         /// New value of the option.
         value: String,
+        /// Process of an upgrade that orders it; none if it comes from here.
+        from: Option<Side>,
         /// Receives the outcome.
         receipt: Receipt,
     },

@@ -2,10 +2,11 @@
 //! cancels.
 //!
 //! ```text
-//! old ──Listener (socket)…, Begin (stream for the outcome)─────────► new
+//! old ──Listener (socket)…, Standing…, Begin (stream for the outcome)► new
 //! old ◄──────────────────────────────────────────────────── Ready ── new
 //! old ──Client (socket)…───────────────────────────────────────────► new
 //! old ◄───────────────── Cancel, then CancelOver ──────────────────► new
+//! old ◄───────────────── Order, then OrderOver ────────────────────► new
 //! old ──Stay, if some are left after drain_timeout ────────────────► new
 //! ```
 //!
@@ -19,14 +20,15 @@ use weir_auth::secret::ClientKey;
 use weir_auth::stored::{ScramVerifier, StoredSecret};
 use weir_session::portable::Portable;
 
-use crate::global::Place;
+use crate::neighbours::FarAsker;
+use crate::orders::Order;
 
 mod link;
 
-pub use link::{Link, LinkError};
+pub use link::{Link, LinkError, Offer};
 
 /// Version of the packets. Other versions are refused.
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 /// Longest packet, in bytes. A client whose session is longer stays with its process.
 const PACKET_MAX: usize = 128 * 1024;
 
@@ -40,16 +42,22 @@ pub(crate) enum LinkMessage {
     Cancel {
         pid: u32,
         key: Vec<u8>,
-        asker: Place,
+        asker: FarAsker,
     },
-    /// Cancel requested by this connection of the receiver is over.
-    CancelOver(Place),
+    /// Cancel requested by this connection is over.
+    CancelOver(FarAsker),
     /// Client, with its socket.
     Client(Box<Moved>),
     /// Listening socket.
     Listener { is_unix: bool, owns_file: bool },
+    /// Order of an administrator, which all processes carry out. `OrderOver` with its number is the answer.
+    Order(u64, Box<Order>),
+    /// Order of the receiver with this number is done, or refused.
+    OrderOver(u64),
     /// New process accepts clients.
     Ready,
+    /// Order that holds since before the upgrade.
+    Standing(Box<Order>),
     /// Clients that stay with the old process, told once all that could move have moved.
     Stay(Stay),
 }
@@ -160,14 +168,18 @@ impl LinkMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::global::Place;
 
     fn cancel(length: usize) -> LinkMessage {
         LinkMessage::Cancel {
             pid: 7,
             key: vec![1; length],
-            asker: Place {
-                worker: 1,
-                client: 3_u64.into(),
+            asker: FarAsker {
+                process: 9,
+                place: Place {
+                    worker: 1,
+                    client: 3_u64.into(),
+                },
             },
         }
     }
@@ -177,7 +189,7 @@ mod tests {
         let packet = cancel(4).encode().unwrap();
         assert!(matches!(
             LinkMessage::decode(&packet),
-            Ok(LinkMessage::Cancel { pid: 7, key, asker }) if key == [1; 4] && asker.client == 3_u64.into()
+            Ok(LinkMessage::Cancel { pid: 7, key, asker }) if key == [1; 4] && asker.place.client == 3_u64.into()
         ));
     }
 

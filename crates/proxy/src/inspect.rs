@@ -19,7 +19,7 @@ use crate::diagnosis::{EventKind, Series};
 use crate::global::{Global, lock, random, since_start};
 use crate::mailbox::Message;
 use crate::monitor::collect;
-use crate::orders::{Receipt, Refusal, RuleOrder, Task};
+use crate::orders::{Order, Receipt, Refusal, RuleOrder, Task};
 use crate::running::Running;
 use crate::worker::rule_rows;
 
@@ -217,6 +217,7 @@ impl Inspector {
     pub fn pause(&self, database: &str) -> Result<(), Refusal> {
         self.global.pause(Some(database), "pause")?;
         self.tell_all(&Task::Settle);
+        self.pass(&Order::Pause(Some(database.to_owned())));
         Ok(())
     }
 
@@ -227,8 +228,10 @@ impl Inspector {
     pub fn resume(&self, database: &str) -> Result<(), Refusal> {
         let halts = self.global.halts();
         let is_of_all = halts.all && !halts.paused.contains(database);
-        self.global.resume((!is_of_all).then_some(database))?;
+        let database = (!is_of_all).then_some(database);
+        self.global.resume(database)?;
         self.tell_all(&Task::Settle);
+        self.pass(&Order::Resume(database.map(str::to_owned)));
         Ok(())
     }
 
@@ -259,8 +262,9 @@ impl Inspector {
     /// No rule has this name.
     pub fn set_rule_dry(&self, name: &str, is_dry: bool) -> Result<(), Refusal> {
         let order = RuleOrder::Dry(name.to_owned(), is_dry);
-        self.global.order_rule(order, self.unix())?;
+        self.global.order_rule(order.clone(), self.unix())?;
         self.tell_all(&Task::Rules);
+        self.pass(&Order::Rule(order));
         Ok(())
     }
 
@@ -270,7 +274,10 @@ impl Inspector {
     /// The configuration has a mistake, or too many commands are waiting.
     pub fn reload(&self) -> Result<(), Refusal> {
         let (receipt, outcome) = Receipt::channel();
-        let sent = self.global.commands.try_send(Command::Reload(receipt));
+        let sent = self.global.commands.try_send(Command::Reload {
+            from: None,
+            receipt,
+        });
         sent.map_err(|_| Refusal::Busy)?;
         let outcome = outcome.recv_timeout(RELOAD_MAX);
         outcome.unwrap_or(Err(Refusal::Busy))
@@ -278,6 +285,11 @@ impl Inspector {
 
     fn mailboxes(&self) -> impl Iterator<Item = &crate::mailbox::Mailbox> {
         self.global.workers.mailboxes.get().into_iter().flatten()
+    }
+
+    /// Passes an order on to the other processes of an upgrade.
+    fn pass(&self, order: &Order) {
+        self.global.succession.neighbours.pass_order(order, None);
     }
 
     fn tell_all(&self, task: &Task) {

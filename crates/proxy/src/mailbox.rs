@@ -18,7 +18,8 @@ use crate::inspect::Detail;
 use crate::listen::Accepted;
 use crate::mirrors::Newcomer;
 use crate::moved::MovedServer;
-use crate::orders::{Refusal, Task};
+use crate::neighbours::{FarAsker, Side};
+use crate::orders::{Order, Receipt, Refusal, Task};
 use crate::resolve::Resolved;
 use crate::tls::Advanced;
 use crate::worker::{
@@ -41,8 +42,8 @@ pub(crate) enum Asker {
 
 /// Source of a cancel request that a worker passes on.
 pub(crate) enum CancelFrom {
-    /// Connection of the other process in an upgrade.
-    Neighbour(Place),
+    /// Connection of the process on this side in an upgrade.
+    Neighbour(Side, FarAsker),
     /// Connection of another worker, closed when the cancel is over.
     Worker(Place),
 }
@@ -112,6 +113,8 @@ pub(crate) enum Message {
         forward: Box<Forward>,
         addresses: Result<Vec<IpAddr>, String>,
     },
+    /// Order of the process on this side.
+    Ordered(Side, Box<Order>, Receipt),
     /// Outcome of a console command.
     Performed {
         question: u64,

@@ -3,10 +3,11 @@
 //! An order is decided here, in one place; each worker then carries it out on its own clients and servers
 //! (`worker/orders.rs`).
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use serde::{Deserialize, Serialize};
 use weir_config::{FALLBACK, QueryRule};
 use weir_stats::{Halts, PausedWrites};
 use weir_watch::Snapshot;
@@ -15,9 +16,12 @@ use weir_wire::sqlstate::SqlState;
 use crate::console::DATABASES;
 use crate::global::{Global, GlobalPool, cluster_name, lock};
 use crate::mailbox::{Mailbox, Message};
+use crate::neighbours::{Report, Side};
+
+mod standing;
 
 /// Order of an administrator. `None` in place of a database stands for all databases.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// Refuse new clients of this database.
     Disable(String),
@@ -63,11 +67,12 @@ pub enum Order {
 }
 
 /// Change of the query rules.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RuleOrder {
     /// Add a rule in front of the others, for this many seconds if given.
     Add {
         /// The rule.
+        #[serde(with = "standing::rule_as_text")]
         rule: Box<QueryRule>,
         /// Time after which the rule ends.
         seconds: Option<i64>,
@@ -170,13 +175,24 @@ impl Refusal {
     }
 }
 
-/// Reports the outcome of a command to the console. A dropped receipt reports that the pooler is shutting down.
+impl Order {
+    /// True if it concerns all processes that serve clients during an upgrade, not only what one of them counts or numbers.
+    #[must_use]
+    pub fn is_for_all_processes(&self) -> bool {
+        !matches!(self, Self::KillClient(_) | Self::ResetDigests)
+    }
+}
+
+/// Reports the outcome of a command to the console, or to another process. A dropped receipt reports that the pooler is
+/// shutting down.
 #[derive(Debug)]
 pub struct Receipt {
     mailbox: Option<Mailbox>,
     question: u64,
     /// Thread outside of the workers that waits for the outcome.
     waiter: Option<Sender<Outcome>>,
+    /// Other process that waits for the outcome of an order, with its number there.
+    process: Option<(Weak<Global>, Side, u64)>,
 }
 
 /// Outcome of a command.
@@ -188,7 +204,15 @@ impl Receipt {
             mailbox,
             question,
             waiter: None,
+            process: None,
         }
+    }
+
+    /// Returns a receipt for an order of another process, which has this number there.
+    pub(crate) fn for_process(global: &Arc<Global>, side: Side, number: u64) -> Self {
+        let mut receipt = Self::new(None, 0);
+        receipt.process = Some((Arc::downgrade(global), side, number));
+        receipt
     }
 
     /// Returns a receipt for a thread outside of the workers, with the channel of the outcome.
@@ -201,6 +225,7 @@ impl Receipt {
 
     /// Reports the outcome. Waits while the worker's mailbox is full, so call it on no worker.
     pub fn done(mut self, outcome: Result<(), Refusal>) {
+        self.tell_process();
         if let Some(waiter) = self.waiter.take() {
             // The waiter may have given up. The channel has room.
             drop(waiter.try_send(outcome.clone()));
@@ -212,8 +237,20 @@ impl Receipt {
     }
 }
 
+impl Receipt {
+    fn tell_process(&mut self) {
+        if let Some((global, side, number)) = self.process.take()
+            && let Some(global) = global.upgrade()
+        {
+            let neighbours = &global.succession.neighbours;
+            neighbours.report(side, Report::OrderOver(number));
+        }
+    }
+}
+
 impl Drop for Receipt {
     fn drop(&mut self) {
+        self.tell_process();
         if let Some(waiter) = self.waiter.take() {
             drop(waiter.try_send(Err(Refusal::ShuttingDown)));
         }

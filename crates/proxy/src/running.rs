@@ -1,6 +1,5 @@
 //! Start, reload and shutdown of all workers.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -17,7 +16,8 @@ use crate::hints;
 use crate::io;
 use crate::listen::{self, ListenError, Listener, Passed};
 use crate::mailbox::{Message, mailbox};
-use crate::orders::{Refusal, Task};
+use crate::neighbours::Side;
+use crate::orders::{Order, Refusal, Task};
 use crate::settled::{Settled, Setup};
 use crate::socket::TcpOptions;
 use crate::watching;
@@ -57,7 +57,7 @@ pub struct Running {
 }
 
 /// Opens the listening sockets and starts the workers. Sockets that were `passed` replace all that the configuration
-/// names.
+/// names. Orders of the process before this one that are `standing` are carried out before the first client is accepted.
 ///
 /// # Errors
 /// An address cannot be listened on, or the system lacks a resource; nothing is running then.
@@ -65,6 +65,7 @@ pub fn start(
     setup: Setup,
     console: Arc<dyn Console>,
     passed: Vec<Passed>,
+    standing: Vec<Order>,
 ) -> Result<Running, StartError> {
     let global_options = &setup.settings.global;
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -79,6 +80,7 @@ pub fn start(
     let (sender, commands) = bounded(COMMANDS_MAX);
     let global = Global::new(Settled::new(setup, None), console, workers, sender)?;
     let global = Arc::new(global);
+    global.adopt(standing);
     io::put(&global, driver_in_use);
     #[cfg(feature = "debug-spin")]
     crate::spin::warn();
@@ -217,6 +219,7 @@ impl Running {
     pub fn pause(&self) -> Result<(), Refusal> {
         self.global.pause(None, "pause")?;
         self.settle();
+        self.pass_on(&Order::Pause(None), None);
         Ok(())
     }
 
@@ -225,27 +228,23 @@ impl Running {
     /// # Errors
     /// Nothing is paused or suspended.
     pub fn resume(&self) -> Result<(), Refusal> {
-        self.global.resume(None)?;
+        let resumed = self.global.resume(None);
+        self.pass_on(&Order::Resume(None), None);
+        resumed?;
         self.settle();
         Ok(())
     }
 
-    /// Returns a text about what an administrator has stopped, and the command that takes it back. `None` if everything
-    /// runs.
-    pub fn halted(&self) -> Option<(String, &'static str)> {
-        let halts = self.global.halts();
-        let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
-        if halts.suspended {
-            Some(("everything is suspended".to_owned(), "RESUME"))
-        } else if halts.all {
-            Some(("everything is paused".to_owned(), "RESUME"))
-        } else if !halts.paused.is_empty() {
-            Some((format!("paused: {}", list(&halts.paused)), "RESUME"))
-        } else if !halts.disabled.is_empty() {
-            Some((format!("disabled: {}", list(&halts.disabled)), "ENABLE"))
-        } else {
-            None
-        }
+    /// Passes an order on to the other processes of an upgrade, not to the side that it comes from. Does not wait until they
+    /// have carried it out.
+    pub fn pass_on(&self, order: &Order, from: Option<Side>) {
+        (self.global.succession.neighbours).pass_order(order, from);
+    }
+
+    /// Returns a text about what an administrator has stopped and the next process of an upgrade could not take over, and how
+    /// to end that. `None` if everything can be taken over.
+    pub fn unportable(&self) -> Option<(String, &'static str)> {
+        self.global.unportable()
     }
 
     fn settle(&self) {

@@ -83,6 +83,7 @@ pub(crate) use listening::{Asking, Heard, Leaver};
 use measure::Errors;
 pub(crate) use measure::Retired;
 pub(crate) use moving::Arrival;
+pub(crate) use orders::words;
 pub(crate) use peers::Forward;
 use questions::Questions;
 pub(crate) use roles::Standing;

@@ -38,6 +38,22 @@ impl LiveRules {
         rules.collect()
     }
 
+    /// Returns the orders that make the same changes in another process.
+    pub(crate) fn standing(&self, configured: &[QueryRule]) -> Vec<RuleOrder> {
+        let is_replaced = |name: &str| configured.iter().any(|rule| *rule.rule.name == *name);
+        let replaced = self.added.iter().map(|rule| rule.rule.name.to_string());
+        let replaced = replaced.filter(|name| is_replaced(name));
+        let dropped = self.dropped.iter().cloned().chain(replaced);
+        let mut orders: Vec<_> = dropped.map(RuleOrder::Drop).collect();
+        orders.extend(self.added.iter().map(|rule| RuleOrder::Add {
+            rule: Box::new(rule.clone()),
+            seconds: None,
+        }));
+        let dry = self.dry.iter();
+        orders.extend(dry.map(|(name, is_dry)| RuleOrder::Dry(name.clone(), *is_dry)));
+        orders
+    }
+
     /// Carries out an order at this Unix time in seconds.
     pub(crate) fn apply(
         &mut self,
@@ -107,6 +123,35 @@ mod tests {
             rule: Box::new(rules(&[name]).remove(0)),
             seconds,
         }
+    }
+
+    #[test]
+    fn another_process_makes_the_same_changes() {
+        let configured = rules(&["a", "b", "c"]);
+        let mut live = LiveRules::default();
+        let orders = [
+            add("x", None),
+            RuleOrder::Drop("a".to_owned()),
+            add("a", Some(60)),
+            RuleOrder::Drop("b".to_owned()),
+            RuleOrder::Dry("c".to_owned(), true),
+            add("y", None),
+            RuleOrder::Dry("x".to_owned(), true),
+        ];
+        for order in orders {
+            live.apply(order, &configured, 1_000).unwrap();
+        }
+        let mut next = LiveRules::default();
+        for order in live.standing(&configured) {
+            let packet = postcard::to_extend(&order, Vec::new()).unwrap();
+            let order = postcard::from_bytes(&packet).unwrap();
+            next.apply(order, &configured, 1_001).unwrap();
+        }
+        let expected = ["y", "a", "x (dry)", "c (dry)"];
+        assert_eq!(names(&live, &configured), expected);
+        assert_eq!(names(&next, &configured), expected);
+        let ends = |live: &LiveRules| live.effective(&configured)[1].rule.expires;
+        assert_eq!((ends(&live), ends(&next)), (Some(1_060), Some(1_060)));
     }
 
     fn names(live: &LiveRules, configured: &[QueryRule]) -> Vec<String> {

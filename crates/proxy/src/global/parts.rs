@@ -18,7 +18,7 @@ use super::live_rules::LiveRules;
 use super::statement_records::StatementRecords;
 use super::{GREETERS_MAX, KEYS_MAX, Quotas, random};
 use crate::mailbox::Mailbox;
-use crate::neighbour::Neighbour;
+use crate::neighbours::Neighbours;
 use crate::offload::{Kind, Offload};
 use crate::running::{Arrivals, Staying};
 
@@ -180,7 +180,7 @@ pub(crate) struct Halting {
 /// Other processes during an upgrade: the one that hands clients over, and the one that takes them.
 #[derive(Default)]
 pub(crate) struct Succession {
-    pub(crate) neighbour: Neighbour,
+    pub(crate) neighbours: Neighbours,
     pub(crate) arrivals: Arrivals,
     /// Clients that stay with this process, which another one follows.
     pub(crate) staying: Staying,

@@ -16,9 +16,26 @@ use rustix::net::{
 
 use super::{LinkMessage, PACKET_MAX};
 use crate::listen::Passed;
+use crate::orders::Order;
 
 /// Maximum number of listening sockets of a process.
 const LISTENERS_MAX: usize = 1024;
+
+/// Maximum number of orders that a process passes on to the next one: settings, stopped databases, and query rules.
+const STANDING_MAX: usize = 100_000;
+/// Time for the other process to read what is offered.
+const SEND_MAX: Duration = Duration::from_secs(10);
+
+/// What a process gets from the one that it follows.
+#[derive(Debug)]
+pub struct Offer {
+    /// Listening sockets.
+    pub listeners: Vec<Passed>,
+    /// Orders of administrators that hold, in the order in which they are to be carried out.
+    pub standing: Vec<Order>,
+    /// Stream on which the outcome of the upgrade is reported.
+    pub report: UnixStream,
+}
 
 /// Reason for which a hand-over fails.
 #[derive(Debug, thiserror::Error)]
@@ -91,27 +108,37 @@ impl Link {
         Ok(set_socket_timeout(&self.socket, Timeout::Recv, limit)?)
     }
 
-    /// Sends the listening sockets, and the stream on which the outcome is reported.
+    /// Sends the listening sockets, the orders that hold, and the stream on which the outcome is reported. Waits while the
+    /// other process has not read what was sent before, for a limited time.
     ///
     /// # Errors
-    /// The other process is gone.
-    pub fn offer(&self, listeners: &[Passed], report: &UnixStream) -> Result<(), LinkError> {
+    /// The other process is gone, or does not read.
+    pub(crate) fn offer(
+        &self,
+        listeners: &[Passed],
+        standing: Vec<Order>,
+        report: &UnixStream,
+    ) -> Result<(), LinkError> {
+        set_socket_timeout(&self.socket, Timeout::Send, Some(SEND_MAX))?;
         for listener in listeners {
             let message = LinkMessage::Listener {
                 is_unix: listener.is_unix(),
                 owns_file: listener.owns_file(),
             };
-            self.send(&message, Some(listener.as_fd()))?;
+            self.send_waiting(&message, Some(listener.as_fd()))?;
         }
-        self.send(&LinkMessage::Begin, Some(report.as_fd()))
+        for order in standing {
+            self.send_waiting(&LinkMessage::Standing(Box::new(order)), None)?;
+        }
+        self.send_waiting(&LinkMessage::Begin, Some(report.as_fd()))
     }
 
     /// Receives what [`Link::offer`] sends.
     ///
     /// # Errors
     /// The other process is gone, or speaks another version.
-    pub fn accept(&self) -> Result<(Vec<Passed>, UnixStream), LinkError> {
-        let mut listeners = Vec::new();
+    pub fn accept(&self) -> Result<Offer, LinkError> {
+        let (mut listeners, mut standing) = (Vec::new(), Vec::new());
         loop {
             match self.receive()? {
                 (LinkMessage::Listener { is_unix, owns_file }, Some(socket))
@@ -122,7 +149,16 @@ impl Link {
                         false => TcpListener::from(socket).into(),
                     });
                 }
-                (LinkMessage::Begin, Some(report)) => return Ok((listeners, report.into())),
+                (LinkMessage::Standing(order), None) if standing.len() < STANDING_MAX => {
+                    standing.push(*order);
+                }
+                (LinkMessage::Begin, Some(report)) => {
+                    return Ok(Offer {
+                        listeners,
+                        standing,
+                        report: report.into(),
+                    });
+                }
                 _ => return Err(LinkError::Malformed),
             }
         }
@@ -153,6 +189,23 @@ impl Link {
         message: &LinkMessage,
         socket: Option<BorrowedFd<'_>>,
     ) -> Result<(), LinkError> {
+        self.send_with(message, socket, SendFlags::DONTWAIT)
+    }
+
+    fn send_waiting(
+        &self,
+        message: &LinkMessage,
+        socket: Option<BorrowedFd<'_>>,
+    ) -> Result<(), LinkError> {
+        self.send_with(message, socket, SendFlags::empty())
+    }
+
+    fn send_with(
+        &self,
+        message: &LinkMessage,
+        socket: Option<BorrowedFd<'_>>,
+        flags: SendFlags,
+    ) -> Result<(), LinkError> {
         let packet = message.encode().ok_or(LinkError::TooLong)?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -160,7 +213,7 @@ impl Link {
         if !sockets.is_empty() {
             control.push(SendAncillaryMessage::ScmRights(&sockets));
         }
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let flags = SendFlags::NOSIGNAL | flags;
         sendmsg(&self.socket, &[IoSlice::new(&packet)], &mut control, flags)
             .map_err(LinkError::from)?;
         Ok(())

@@ -12,6 +12,8 @@ use crate::global::{Global, Place, lock};
 use crate::handover::{Link, LinkMessage, Moved, Stay};
 use crate::listen::Passed;
 use crate::mailbox::{CancelFrom, Message};
+use crate::neighbours::{FarAsker, Report, Side};
+use crate::orders::{Order, Receipt};
 use crate::socket::Socket;
 use crate::worker::Arrival;
 
@@ -66,45 +68,55 @@ pub struct Succeeded {
 }
 
 impl Running {
-    /// Offers our listening sockets over a link, with the stream on which the outcome is reported.
+    /// Offers our listening sockets over a link, with these settings of administrators and all orders that hold, and the stream
+    /// on which the outcome is reported. Later orders are passed on.
     ///
     /// # Errors
-    /// The other process is gone.
+    /// The other process is gone, or does not read.
     pub fn offer(
         &self,
-        link: &Link,
+        link: &Arc<Link>,
+        settings: Vec<Order>,
         report: &std::os::unix::net::UnixStream,
     ) -> Result<(), crate::LinkError> {
-        link.offer(&lock(&self.offered).sockets, report)
+        self.global.succession.neighbours.offer(link, |link| {
+            let standing = [settings, self.global.standing()].concat();
+            link.offer(&lock(&self.offered).sockets, standing, report)
+        })
+    }
+
+    /// Takes an offer back: the other process has not started.
+    pub fn withdraw(&self) {
+        self.global.succession.neighbours.withdraw();
     }
 
     /// Hands our clients to a successor as they become idle. Clients that cannot move stay until they leave, or for
     /// `upgrade_drain_timeout`. Then everything ends, as after [`Running::shutdown`].
-    pub fn hand_over(&self, link: Link) {
+    pub fn hand_over(&self, link: Arc<Link>) {
         let offered = std::mem::take(&mut *lock(&self.offered));
         for is_passed_on in &offered.are_passed_on {
             is_passed_on.store(true, Ordering::Relaxed);
         }
         drop(offered);
-        let link = Arc::new(link);
-        self.global.succession.neighbour.meet(Arc::clone(&link));
+        let neighbours = &self.global.succession.neighbours;
+        neighbours.succeed_by(Arc::clone(&link));
         let settled = self.global.settled();
         if let Some(limit) = settled.settings.global.upgrade_drain_timeout {
             self.note_drain(limit);
         }
         self.tell_all(|| Message::HandOver(Arc::clone(&link)));
-        self.watch(link, |_| {});
+        self.watch(Side::Newer, link, |_| {});
     }
 
     /// Takes the clients of the predecessor as they arrive. `tell` is called when that process has ended, and before that if
     /// it says that clients stay there.
     pub fn take_over(&self, link: Link, tell: impl FnMut(Succeeded) + Send + 'static) {
         let link = Arc::new(link);
-        self.global.succession.neighbour.meet(Arc::clone(&link));
-        self.watch(link, tell);
+        self.global.succession.neighbours.follow(Arc::clone(&link));
+        self.watch(Side::Older, link, tell);
     }
 
-    fn watch(&self, link: Arc<Link>, mut tell: impl FnMut(Succeeded) + Send + 'static) {
+    fn watch(&self, side: Side, link: Arc<Link>, mut tell: impl FnMut(Succeeded) + Send + 'static) {
         let global = Arc::clone(&self.global);
         let watching = std::thread::Builder::new()
             .name("weir-upgrade".to_owned())
@@ -112,7 +124,7 @@ impl Running {
                 while let Ok((message, socket)) = link.receive() {
                     match message {
                         LinkMessage::Stay(stay) => tell(outcome(&global, Some(stay))),
-                        message => read(&global, message, socket),
+                        message => read(&global, side, message, socket),
                     }
                 }
                 part(&global, &link);
@@ -152,38 +164,57 @@ pub(super) fn wait_for_workers(global: &Global) {
     }
 }
 
-fn read(global: &Global, message: LinkMessage, socket: Option<OwnedFd>) {
+fn read(global: &Arc<Global>, side: Side, message: LinkMessage, socket: Option<OwnedFd>) {
     match (message, socket) {
         (LinkMessage::Client(moved), Some(socket)) => arrive(global, moved, socket),
-        (LinkMessage::Cancel { pid, key, asker }, None) => cancel(global, pid, &key, asker),
+        (LinkMessage::Cancel { pid, key, asker }, None) => cancel(global, side, pid, &key, asker),
         (LinkMessage::CancelOver(asker), None) => cancel_over(global, asker),
+        (LinkMessage::Order(number, order), None) => ordered(global, side, number, order),
+        (LinkMessage::OrderOver(number), None) => {
+            global.succession.neighbours.order_is_over(number);
+        }
         _ => tracing::error!("upgrade: the other process sent an unexpected message"),
     }
 }
 
-/// Handles a cancel request for which the other process has no client.
-pub(crate) fn cancel(global: &Global, pid: u32, key: &[u8], asker: Place) {
+/// Gives an order of the other process to a worker that runs.
+pub(crate) fn ordered(global: &Arc<Global>, side: Side, number: u64, order: Box<Order>) {
+    let receipt = Receipt::for_process(global, side, number);
+    let mut ended = global.workers.last_figures.iter();
+    let worker = ended.position(|figures| figures.get().is_none());
+    // Dropped otherwise, the receipt tells that it is over.
+    if let Some(mailbox) = worker.and_then(|worker| global.mailbox(worker)) {
+        mailbox.send_waiting(Message::Ordered(side, order, receipt));
+    }
+}
+
+/// Handles a cancel request for which the process on this side has no client.
+pub(crate) fn cancel(global: &Global, side: Side, pid: u32, key: &[u8], asker: FarAsker) {
     let place = global.cancellable(pid, key);
     let mailbox = place.and_then(|place| Some((place, global.mailbox(place.worker)?)));
     let Some((place, mailbox)) = mailbox else {
-        return global.succession.neighbour.cancel_over(asker);
+        let neighbours = &global.succession.neighbours;
+        if !neighbours.relay_cancel(Some(side), pid, key, asker) {
+            neighbours.report(side, Report::CancelOver(asker));
+        }
+        return;
     };
     mailbox.send_waiting(Message::Cancel {
         client: place.client,
-        asker: CancelFrom::Neighbour(asker),
+        asker: CancelFrom::Neighbour(side, asker),
     });
 }
 
 /// Closes the connection of a cancel request that the other process has finished.
-pub(crate) fn cancel_over(global: &Global, asker: Place) {
-    if global.succession.neighbour.is_over(asker) {
-        close_asker(global, asker);
+pub(crate) fn cancel_over(global: &Global, asker: FarAsker) {
+    if let Some(place) = global.succession.neighbours.cancel_is_over(asker) {
+        close_asker(global, place);
     }
 }
 
 /// Closes the connections of all cancel requests that the ended process had.
 pub(crate) fn part(global: &Global, ended: &Arc<Link>) {
-    for asker in global.succession.neighbour.part(ended) {
+    for asker in global.succession.neighbours.part(ended) {
         close_asker(global, asker);
     }
 }

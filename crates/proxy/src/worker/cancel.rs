@@ -20,6 +20,7 @@ use super::{Missing, Worker};
 use crate::driver::{Driver, Key, Owner};
 use crate::global::Place;
 use crate::mailbox::{CancelFrom, Message};
+use crate::neighbours::{FarAsker, Report, Side};
 use crate::securing::Securing;
 use crate::socket::Target;
 use crate::transport::Outgoing;
@@ -45,8 +46,8 @@ const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 pub(super) enum CancelAsker {
     /// Connection of this worker, which is closed then.
     Here(ClientId),
-    /// Connection of the other process of an upgrade.
-    Neighbour(Place),
+    /// Connection of the process on this side of an upgrade.
+    Neighbour(Side, FarAsker),
     /// Connection of another worker.
     There(Place),
 }
@@ -457,8 +458,9 @@ impl<D: Driver> Worker<D> {
             Some(CancelAsker::Here(id)) if self.tables.clients.contains(id) => {
                 self.remove_client(id, Leaving::Orderly, "cancel request");
             }
-            Some(CancelAsker::Neighbour(place)) => {
-                self.global.succession.neighbour.cancel_over(place)
+            Some(CancelAsker::Neighbour(side, asker)) => {
+                let over = Report::CancelOver(asker);
+                self.global.succession.neighbours.report(side, over);
             }
             Some(CancelAsker::There(place)) => {
                 self.mail(place.worker, Message::CancelOver(place.client));
@@ -470,7 +472,7 @@ impl<D: Driver> Worker<D> {
     /// Handles a cancel that came in on another worker, or in another process.
     pub(super) fn cancel_message(&mut self, client: ClientId, asker: CancelFrom) {
         let asker = match asker {
-            CancelFrom::Neighbour(place) => CancelAsker::Neighbour(place),
+            CancelFrom::Neighbour(side, asker) => CancelAsker::Neighbour(side, asker),
             CancelFrom::Worker(place) => CancelAsker::There(place),
         };
         self.cancel_client(client, Some(asker));

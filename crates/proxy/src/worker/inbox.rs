@@ -41,6 +41,7 @@ impl<D: Driver> Worker<D> {
             } => {
                 self.adopt(&pool, *transfer, *server, asked);
             }
+            Message::Ordered(side, order, receipt) => self.ordered(side, *order, receipt),
             Message::Performed { question, outcome } => self.performed(question, outcome),
             Message::PeerFound { forward, addresses } => self.peer_looked_up(*forward, addresses),
             Message::Pulse(number) => {

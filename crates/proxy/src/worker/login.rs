@@ -257,7 +257,7 @@ impl<D: Driver> Worker<D> {
         if !self
             .global
             .succession
-            .neighbour
+            .neighbours
             .pass_cancel(pid, key, asker)
         {
             self.remove_client(id, Leaving::Orderly, "failed cancel request");

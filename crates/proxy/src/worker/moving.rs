@@ -29,6 +29,7 @@ use crate::driver::{Driver, Key, Owner};
 use crate::global::{GlobalGroup, lock};
 use crate::handover::{Link, LinkError, LinkMessage, Moved, Proofs};
 use crate::listen::Accepted;
+use crate::neighbours::{Report, Side};
 use crate::socket::Stream;
 
 /// Interval between two checks of clients that could not move yet.
@@ -86,20 +87,16 @@ impl<D: Driver> Worker<D> {
         });
         let (succession, workers) = (&self.global.succession, self.global.workers.loads.len());
         let stay = succession.staying.count(clients, with_tls, workers);
-        let Some((stay, link)) = stay.zip(self.ending.successor()) else {
+        let Some(stay) = stay.filter(|stay| stay.clients > 0) else {
             return;
         };
-        if stay.clients == 0 {
-            return;
-        }
         tracing::info!(
             "upgrade: {} clients stay with this process until they leave, {} of them with TLS",
             stay.clients,
             stay.with_tls
         );
-        if let Err(error) = link.send(&LinkMessage::Stay(stay), None) {
-            tracing::warn!("upgrade: cannot tell the next process who stays: {error}");
-        }
+        let neighbours = &succession.neighbours;
+        neighbours.report(Side::Newer, Report::Stay(stay));
     }
 
     /// Moves clients that could not move before.
@@ -117,7 +114,7 @@ impl<D: Driver> Worker<D> {
             }
         }
         self.close_spare_servers();
-        self.global.succession.neighbour.tell();
+        self.global.succession.neighbours.tell();
         if !self.tables.clients.is_empty() && !self.ending.is_over() {
             let pause = if self.ending.is_settled() {
                 SELDOM

@@ -18,6 +18,7 @@ use super::timers::Timer;
 use crate::console::Command;
 use crate::driver::Driver;
 use crate::mailbox::Message;
+use crate::neighbours::Side;
 use crate::orders::{NOT_LOOKED, Order, Receipt, Refusal, RuleOrder, Task, scope};
 
 /// Interval at which a waiting order is checked. The timer runs only while an order waits; PgBouncer checks three times
@@ -26,14 +27,26 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Order that is not done yet.
 pub(super) struct Pending {
-    pub(super) client: ClientId,
+    pub(super) by: By,
     pub(super) until: Until,
+    /// Numbers of the order at other processes, which carry it out as well.
+    pub(super) elsewhere: Vec<u64>,
+}
+
+/// Giver of an order, who gets the answer.
+pub(super) enum By {
+    /// Console client of this worker.
+    Console(ClientId),
+    /// Another process of an upgrade.
+    Process(Receipt),
 }
 
 /// Condition that an order waits for.
 pub(super) enum Until {
     /// No server that has to be closed is left.
     Closed(Option<String>),
+    /// Nothing more than that other processes carry it out.
+    Elsewhere,
     /// No bytes are left to be sent.
     Flushed,
     /// No server is connected.
@@ -67,21 +80,51 @@ impl<D: Driver> Worker<D> {
             _ => EventKind::Order,
         };
         self.global.note(kind, format!("{line} by {by}"));
+        self.spread(By::Console(client), order, None);
+    }
+
+    /// Carries out an order of the process on this side.
+    pub(super) fn ordered(&mut self, from: Side, order: Order, receipt: Receipt) {
+        let line = issued(&order);
+        tracing::info!("another process: {line}");
+        let text = format!("{line} to another process");
+        self.global.note(EventKind::Order, text);
+        self.spread(By::Process(receipt), order, Some(from));
+    }
+
+    /// Begins an order here and at the other processes of an upgrade, except the one that it comes from.
+    fn spread(&mut self, by: By, order: Order, from: Option<Side>) {
         let question = self.questions.number();
-        match self.begin(question, order) {
-            Ok(None) => self.answer_order(client, Ok(())),
-            Ok(Some(until)) => {
-                self.questions
-                    .pending
-                    .insert(question, Pending { client, until });
-                self.look_at(question);
-            }
-            Err(refusal) => self.answer_order(client, Err(refusal)),
-        }
+        // The main thread passes on what it carries out.
+        let is_passed_there = matches!(order, Order::Reload | Order::Set { .. });
+        let is_passed = order.is_for_all_processes() && !is_passed_there;
+        let passed = is_passed.then(|| order.clone());
+        let begun = self.begin(question, order, from);
+        let neighbours = &self.global.succession.neighbours;
+        // An order that is refused here may be of use there.
+        let elsewhere = passed.map(|order| neighbours.pass_order(&order, from));
+        let elsewhere = elsewhere.unwrap_or_default();
+        let until = match begun {
+            Ok(None) if elsewhere.is_empty() => return self.answer_order(by, Ok(())),
+            Ok(until) => until.unwrap_or(Until::Elsewhere),
+            Err(refusal) => return self.answer_order(by, Err(refusal)),
+        };
+        let pending = Pending {
+            by,
+            until,
+            elsewhere,
+        };
+        self.questions.pending.insert(question, pending);
+        self.look_at(question);
     }
 
     /// Begins an order. None means that the order is done.
-    fn begin(&mut self, question: u64, order: Order) -> Result<Option<Until>, Refusal> {
+    fn begin(
+        &mut self,
+        question: u64,
+        order: Order,
+        from: Option<Side>,
+    ) -> Result<Option<Until>, Refusal> {
         let global = Arc::clone(&self.global);
         match order {
             Order::Disable(name) => global.set_disabled(&name, true).map(|()| None),
@@ -115,7 +158,10 @@ impl<D: Driver> Worker<D> {
                 let task = Task::Recycle(name.as_deref().map(Arc::from));
                 Ok(Some(self.task_all(question, &task, Found::Somebody)))
             }
-            Order::Reload => self.command(Command::Reload(self.receipt(question))),
+            Order::Reload => {
+                let receipt = self.receipt(question);
+                self.command(Command::Reload { from, receipt })
+            }
             Order::ResetDigests => Ok(Some(self.task_all(
                 question,
                 &Task::ResetDigests,
@@ -136,6 +182,7 @@ impl<D: Driver> Worker<D> {
                 self.command(Command::Set {
                     key,
                     value,
+                    from,
                     receipt,
                 })
             }
@@ -243,6 +290,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let outcome = match &pending.until {
+            Until::Elsewhere => Some(Ok(())),
             Until::Closed(name) => (!self.global.has_obsolete(name.as_deref())).then_some(Ok(())),
             Until::Flushed if !self.global.halts().suspended => Some(Err(Refusal::Resumed)),
             Until::Flushed => self.global.is_flushed().then_some(Ok(())),
@@ -260,30 +308,37 @@ impl<D: Driver> Worker<D> {
             }
             Until::Workers { .. } => Some(Ok(())),
         };
-        match outcome {
+        let neighbours = &self.global.succession.neighbours;
+        let is_done_elsewhere = || !neighbours.has_open(&pending.elsewhere);
+        match outcome.filter(|outcome| outcome.is_err() || is_done_elsewhere()) {
             Some(outcome) => self.order_done(question, outcome),
             None => self.timers.arm(self.now.plus(LOOK), Timer::Orders),
         }
     }
 
     fn order_done(&mut self, question: u64, outcome: Result<(), Refusal>) {
-        if let Some(Pending { client, until, .. }) = self.questions.pending.remove(&question) {
-            if matches!(until, Until::Flushed) && outcome.is_ok() {
-                self.questions.suspended_by(client);
+        if let Some(Pending { by, until, .. }) = self.questions.pending.remove(&question) {
+            if let (Until::Flushed, By::Console(client), Ok(())) = (until, &by, &outcome) {
+                self.questions.suspended_by(*client);
             }
-            self.answer_order(client, outcome);
+            self.answer_order(by, outcome);
         }
     }
 
-    fn answer_order(&mut self, client: ClientId, outcome: Result<(), Refusal>) {
-        self.answer_console(client, |conversation| conversation.performed(outcome));
+    fn answer_order(&mut self, by: By, outcome: Result<(), Refusal>) {
+        match by {
+            By::Console(client) => {
+                self.answer_console(client, |conversation| conversation.performed(outcome));
+            }
+            By::Process(receipt) => receipt.done(outcome),
+        }
     }
 
     /// Handles a cancel request for a console client.
     pub(super) fn cancel_order(&mut self, client: ClientId) {
         if let Some(until) = self.questions.take_order(client) {
             self.take_back(until);
-            self.answer_order(client, Err(Refusal::Cancelled));
+            self.answer_order(By::Console(client), Err(Refusal::Cancelled));
         }
     }
 
@@ -302,8 +357,10 @@ impl<D: Driver> Worker<D> {
             Until::Flushed => None,
             Until::Quiet(name) => name,
             Until::WritesQuiet(name) => Some(name),
-            Until::Closed(_) | Until::Told | Until::Workers { .. } => return,
+            Until::Closed(_) | Until::Elsewhere | Until::Told | Until::Workers { .. } => return,
         };
+        let order = Order::Resume(name.clone());
+        self.global.succession.neighbours.pass_order(&order, None);
         if self.global.resume(name.as_deref()).is_ok() {
             tracing::info!(
                 "the PAUSE or SUSPEND in progress was aborted: resumed{}",
@@ -471,14 +528,19 @@ impl Tables {
 
 /// Returns PgBouncer's log line for an order.
 fn issued(order: &Order) -> String {
+    format!("{} command issued", words(order))
+}
+
+/// Returns an order as an administrator types it, without what may be a secret.
+pub(crate) fn words(order: &Order) -> String {
     let (word, database) = match order {
         Order::Disable(name) => ("DISABLE", Some(name)),
         Order::Enable(name) => ("ENABLE", Some(name)),
         Order::Kill(name) => ("KILL", name.as_ref()),
-        Order::KillClient(id) => return format!("KILL_CLIENT '{id}' command issued"),
+        Order::KillClient(id) => return format!("KILL_CLIENT '{id}'"),
         Order::Pause(name) => ("PAUSE", name.as_ref()),
         Order::Primary { database, host } => {
-            return format!("PRIMARY '{database}' IS '{host}' command issued");
+            return format!("PRIMARY '{database}' IS '{host}'");
         }
         Order::PauseWrites(name) => ("PAUSE WRITES", Some(name)),
         Order::Reconnect(name) => ("RECONNECT", name.as_ref()),
@@ -486,25 +548,18 @@ fn issued(order: &Order) -> String {
         Order::ResetDigests => ("RESET DIGESTS", None),
         Order::Rule(RuleOrder::Add { rule, seconds }) => {
             let time = seconds.map_or_else(String::new, |seconds| format!(" for {seconds} s"));
-            return format!(
-                "RULE ADD {} ({}){time} command issued",
-                rule.rule.name,
-                rule.summary()
-            );
+            return format!("RULE ADD {} ({}){time}", rule.rule.name, rule.summary());
         }
-        Order::Rule(RuleOrder::Drop(name)) => return format!("RULE DROP {name} command issued"),
+        Order::Rule(RuleOrder::Drop(name)) => return format!("RULE DROP {name}"),
         Order::Rule(RuleOrder::Dry(name, is_dry)) => {
             let word = if *is_dry { "DRY" } else { "LIVE" };
-            return format!("RULE {word} {name} command issued");
+            return format!("RULE {word} {name}");
         }
         Order::Resume(name) => ("RESUME", name.as_ref()),
         // Values may be secrets.
-        Order::Set { key, .. } => return format!("SET {key} command issued"),
+        Order::Set { key, .. } => return format!("SET {key}"),
         Order::Suspend => ("SUSPEND", None),
         Order::WaitClose(name) => ("WAIT_CLOSE", name.as_ref()),
     };
-    format!(
-        "{word}{} command issued",
-        scope(database.map(String::as_str))
-    )
+    format!("{word}{}", scope(database.map(String::as_str)))
 }

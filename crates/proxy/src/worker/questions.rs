@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::console::{Gathering, Purpose};
 use super::ids::ClientId;
-use super::orders::{Pending, Until};
+use super::orders::{By, Pending, Until};
 
 /// Waiting requests by number. A message that another worker answers has the number.
 #[derive(Default)]
@@ -35,14 +35,13 @@ impl Questions {
     /// True if this client waits for an order.
     pub(super) fn is_ordering(&self, client: ClientId) -> bool {
         let mut pending = self.pending.values();
-        pending.any(|pending| pending.client == client)
+        pending.any(|pending| is_by(pending, client))
     }
 
     /// Removes the order that this client waits for, and returns its condition.
     pub(super) fn take_order(&mut self, client: ClientId) -> Option<Until> {
         let mut pending = self.pending.iter();
-        let is_its = |pending: &Pending| pending.client == client;
-        let number = *pending.find(|(_, pending)| is_its(pending))?.0;
+        let number = *pending.find(|(_, pending)| is_by(pending, client))?.0;
         self.pending.remove(&number).map(|pending| pending.until)
     }
 
@@ -55,4 +54,8 @@ impl Questions {
     pub(super) fn take_suspender(&mut self, client: ClientId) -> bool {
         self.suspender.take_if(|by| *by == client).is_some()
     }
+}
+
+fn is_by(pending: &Pending, client: ClientId) -> bool {
+    matches!(pending.by, By::Console(by) if by == client)
 }

@@ -57,7 +57,7 @@ impl Tables {
     fn asker_of(&self, canceller: &Canceller) -> Option<&Client> {
         match canceller.asker()? {
             CancelAsker::Here(client) => self.clients.get(client),
-            CancelAsker::Neighbour(_) | CancelAsker::There(_) => None,
+            CancelAsker::Neighbour(..) | CancelAsker::There(_) => None,
         }
     }
 

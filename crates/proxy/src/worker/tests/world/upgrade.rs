@@ -15,6 +15,7 @@ use crate::driver::memory::{MemoryDriver, file};
 use crate::global::Global;
 use crate::handover::{Link, LinkMessage};
 use crate::mailbox::{Message, mailbox};
+use crate::neighbours::Side;
 use crate::orders::Task;
 use crate::running::succession;
 use crate::settled::{Settled, Setup};
@@ -103,11 +104,16 @@ impl World {
         let old = std::mem::replace(&mut self.global, global);
         workers.append(&mut self.workers);
         (self.workers, self.wakeups) = (workers, wakeups);
-        old.succession.neighbour.meet(Arc::clone(&link));
-        self.global
-            .succession
-            .neighbour
-            .meet(Arc::clone(&successor));
+        let neighbours = &old.succession.neighbours;
+        neighbours
+            .offer(&link, |_| {
+                self.global.adopt(old.standing());
+                Ok(())
+            })
+            .unwrap();
+        neighbours.succeed_by(Arc::clone(&link));
+        let neighbours = &self.global.succession.neighbours;
+        neighbours.follow(Arc::clone(&successor));
         for mailbox in old.workers.mailboxes.get().unwrap() {
             mailbox.send_waiting(Message::HandOver(Arc::clone(&link)));
         }
@@ -192,7 +198,13 @@ impl World {
                     mailbox.send_waiting(Message::Arrived(Box::new(arrival)));
                 }
                 (LinkMessage::Cancel { pid, key, asker }, None) => {
-                    succession::cancel(&self.global, pid, &key, asker);
+                    succession::cancel(&self.global, Side::Older, pid, &key, asker);
+                }
+                (LinkMessage::Order(number, order), None) => {
+                    succession::ordered(&self.global, Side::Older, number, order);
+                }
+                (LinkMessage::OrderOver(number), None) => {
+                    self.global.succession.neighbours.order_is_over(number);
                 }
                 (LinkMessage::CancelOver(asker), None) => {
                     succession::cancel_over(&self.global, asker);
@@ -205,7 +217,13 @@ impl World {
         while link.has_news() {
             match link.receive().unwrap() {
                 (LinkMessage::Cancel { pid, key, asker }, None) => {
-                    succession::cancel(&old, pid, &key, asker);
+                    succession::cancel(&old, Side::Newer, pid, &key, asker);
+                }
+                (LinkMessage::Order(number, order), None) => {
+                    succession::ordered(&old, Side::Newer, number, order);
+                }
+                (LinkMessage::OrderOver(number), None) => {
+                    old.succession.neighbours.order_is_over(number);
                 }
                 (LinkMessage::CancelOver(asker), None) => succession::cancel_over(&old, asker),
                 (message, _) => panic!("{message:?}"),
