@@ -260,7 +260,7 @@ pub(crate) fn tell(mut report: &UnixStream, line: &str) {
 
 // === the next process ===
 
-/// What a process gets from the service manager, or from the process that it replaces.
+/// Sockets and orders that a process gets from the service manager, or from the process that it replaces.
 #[derive(Default)]
 pub(crate) struct Inherited {
     pub(crate) passed: Vec<Passed>,

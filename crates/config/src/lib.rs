@@ -100,7 +100,8 @@ pub use crate::statement_lists::statement_list_text;
 pub use crate::tls::{ClientTls, SYSTEM_ROOTS, ServerTls};
 pub use crate::types::{
     AuthType, ChannelBinding, HostAddr, Io, ListenAddr, ListenPoint, ListenerRole,
-    LoadBalanceHosts, LogFormat, PgBouncerVersion, PoolMode, PoolSize, Secret, SequenceValues,
-    SessionState, SizingGoal, SizingMode, SslMode, SslNegotiation, StatementPolicy, SyslogFacility,
+    LoadBalanceHosts, LogFormat, MaxPinned, PgBouncerVersion, PoolMode, PoolSize, Secret,
+    SequenceValues, SessionState, SizingGoal, SizingMode, SslMode, SslNegotiation, StatementPolicy,
+    SyslogFacility,
 };
 pub use crate::value::parse_seconds;

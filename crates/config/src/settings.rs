@@ -16,8 +16,8 @@ use crate::rules::QueryRule;
 use crate::state::{FunctionName, StateCheck};
 use crate::tls::ServerTls;
 use crate::types::{
-    HostAddr, LoadBalanceHosts, PoolMode, PoolSize, Secret, SequenceValues, SessionState,
-    SizingGoal, SizingMode, StatementPolicy,
+    HostAddr, LoadBalanceHosts, MaxPinned, PoolMode, PoolSize, Secret, SequenceValues,
+    SessionState, SizingGoal, SizingMode, StatementPolicy,
 };
 use crate::value::{Dialect, Value};
 
@@ -92,8 +92,12 @@ pub struct PoolSettings {
     pub session_state_functions: Vec<FunctionName>,
     /// Treatment of values that a client got from sequences.
     pub sequence_values: SequenceValues,
-    /// Clients of this pool that may be pinned to a server.
+    /// Clients of this pool that may be pinned to a server; 0 = no limit.
     pub max_pinned: u32,
+    /// True if clients beyond `max_pinned` may be pinned for a short time (`auto`), instead of never.
+    pub has_short_pins: bool,
+    /// Clients of this pool that may wait for a server at once; 0 = no limit.
+    pub max_waiting: u32,
     /// Number of repetitions after which an unnamed statement is treated as a named one; 0 = never.
     pub prepare_unnamed_after: u32,
     /// Servers of this pool; their maximum if the pool finds its own size.
@@ -224,6 +228,15 @@ impl Settings {
             .or(entry.pool_size)
             .unwrap_or(global.default_pool_size);
         let sizing = global.sizing(entry, pool_size, pool_mode);
+        let size = match sizing.mode {
+            SizingMode::Off => pool_size.or(sizing.start),
+            SizingMode::Advise | SizingMode::On => sizing.max,
+        };
+        let max_pinned = own
+            .and_then(|p| p.max_pinned)
+            .or_else(|| server.and_then(|u| u.max_pinned))
+            .or(entry.max_pinned)
+            .unwrap_or(global.max_pinned);
         let dbname = entry.dbname.clone().unwrap_or_else(|| database.to_owned());
         let cluster = self.cluster(entry_name, entry, server, &dbname);
         let (hosts, port) = self.contacts(entry, cluster.as_ref());
@@ -254,21 +267,20 @@ impl Settings {
                 .and_then(|u| u.sequence_values)
                 .or(entry.sequence_values)
                 .unwrap_or(global.sequence_values),
-            max_pinned: own.and_then(|p| p.max_pinned).unwrap_or_else(|| {
+            max_pinned: max_pinned.of(size),
+            has_short_pins: max_pinned == MaxPinned::Auto,
+            max_waiting: own.and_then(|p| p.max_waiting).unwrap_or_else(|| {
                 count(
                     server,
-                    |u| u.max_pinned,
-                    entry.max_pinned,
-                    global.max_pinned,
+                    |u| u.max_waiting,
+                    entry.max_waiting,
+                    global.max_waiting,
                 )
             }),
             prepare_unnamed_after: entry
                 .prepare_unnamed_after
                 .unwrap_or(global.prepare_unnamed_after),
-            pool_size: match sizing.mode {
-                SizingMode::Off => pool_size.or(sizing.start),
-                SizingMode::Advise | SizingMode::On => sizing.max,
-            },
+            pool_size: size,
             sizing,
             min_pool_size: own
                 .and_then(|p| p.min_pool_size)

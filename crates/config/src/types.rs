@@ -121,6 +121,52 @@ impl PoolSize {
     }
 }
 
+/// Number of clients of a pool that may be pinned to their servers at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MaxPinned {
+    /// All servers of the pool but one.
+    Auto,
+    /// A fixed number; 0 = no limit.
+    Fixed(u32),
+}
+
+impl MaxPinned {
+    /// Returns the limit in a pool of this size, where 0 is unlimited; 0 = no limit. A pool of one server may pin it.
+    #[must_use]
+    pub const fn of(self, pool_size: u32) -> u32 {
+        match (self, pool_size) {
+            (Self::Fixed(max), _) => max,
+            (Self::Auto, 0) => 0,
+            (Self::Auto, 1) => 1,
+            (Self::Auto, size) => size - 1,
+        }
+    }
+}
+
+impl fmt::Display for MaxPinned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str(AUTO),
+            Self::Fixed(max) => max.fmt(f),
+        }
+    }
+}
+
+impl Field for MaxPinned {
+    fn from_value(value: &Value) -> Self {
+        match value {
+            Value::Text(word) if word == AUTO => Self::Auto,
+            value => Self::Fixed(u32::from_value(value)),
+        }
+    }
+    fn to_value(&self) -> Value {
+        match self {
+            Self::Auto => Value::Text(AUTO.to_owned()),
+            Self::Fixed(max) => max.to_value(),
+        }
+    }
+}
+
 impl fmt::Display for PoolSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

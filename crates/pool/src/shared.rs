@@ -26,7 +26,6 @@ use crate::atomic::AtomicU64;
 use crate::atomic::AtomicUsize;
 use crate::atomic::Ordering::Relaxed;
 use crate::atomic::Ordering::SeqCst;
-use crate::line::Line;
 use crate::moment::Moment;
 use crate::offer::Offer;
 use crate::policy::Policy;
@@ -36,6 +35,7 @@ pub use crate::transfer::Transfer;
 
 mod hold;
 mod logins;
+mod queues;
 
 pub(crate) use hold::HOLD_PAUSE_MAX;
 pub(crate) use hold::Hold;
@@ -477,22 +477,6 @@ impl Shared {
     /// Clears the request for a wakeup at the release of a place. True if there was one.
     pub(crate) fn take_starved(&self) -> bool {
         self.places.take_starved()
-    }
-
-    // === queues of the lanes ===
-
-    pub(crate) fn announce_wait(&self, lane: usize, line: &Line) {
-        let Some(lane) = self.lanes.get(lane) else {
-            return;
-        };
-        let waiting = &lane.waiting.0;
-        for (slot, head) in waiting.heads.iter().zip(line.heads) {
-            slot.store(head.0, Relaxed);
-        }
-        waiting.unmet_since.store(line.unmet_since.0, SeqCst);
-        waiting.balance.store(line.balance, SeqCst);
-        waiting.relying.store(line.relying, SeqCst);
-        waiting.count.store(line.count, SeqCst);
     }
 
     pub(crate) fn announce_idle(&self, lane: usize, offer: Offer) {

@@ -14,7 +14,7 @@ use weir_advisor::controller::{
 };
 use weir_config::{HostAddr, PoolSettings, SizingGoal, SizingMode};
 use weir_pool::{Moment, Shared};
-use weir_stats::SizingRow;
+use weir_stats::{SizingDecision, SizingRow};
 
 use crate::global::{lock, since_start};
 
@@ -38,7 +38,7 @@ const LINES_MAX: u32 = 20;
 const LINES_PERIOD: Duration = Duration::from_secs(60);
 
 /// Number of decisions that are shown.
-const SHOWN: usize = 5;
+const SHOWN: usize = 50;
 
 /// Figures of one worker about a pool.
 #[derive(Debug, Clone, Default)]
@@ -213,8 +213,12 @@ impl Sizing {
         let (status, settings) = (pilot.controller.status(), pilot.controller.settings());
         let at = since_start(now);
         let decisions = pilot.controller.journal().iter().rev().take(SHOWN);
-        let decisions =
-            decisions.map(|entry| (at.saturating_sub(entry.at).as_secs(), entry.to_string()));
+        let decisions = decisions.map(|entry| SizingDecision {
+            age_seconds: at.saturating_sub(entry.at).as_secs(),
+            from: entry.from.into(),
+            to: entry.to.into(),
+            reason: entry.reason.clone(),
+        });
         SizingRow {
             database: name.0.to_owned(),
             user: name.1.to_owned(),

@@ -88,6 +88,7 @@ fn sets_the_pool(own: &PoolOptions) -> bool {
         || own.min_pool_size.is_some()
         || own.reserve_pool_size.is_some()
         || own.max_pinned.is_some()
+        || own.max_waiting.is_some()
         || own.query_wait_timeout.is_some()
         || own.server_lifetime.is_some()
         || own.server_lifetime_jitter.is_some()

@@ -14,8 +14,8 @@ use crate::routing::{
 };
 use crate::state::{FunctionName, StateCheck};
 use crate::types::{
-    ChannelBinding, HostAddr, LoadBalanceHosts, PoolMode, PoolSize, Secret, SequenceValues,
-    SessionState, SizingGoal, SizingMode, SslMode, SslNegotiation,
+    ChannelBinding, HostAddr, LoadBalanceHosts, MaxPinned, PoolMode, PoolSize, Secret,
+    SequenceValues, SessionState, SizingGoal, SizingMode, SslMode, SslNegotiation,
 };
 use crate::value::Value;
 
@@ -72,8 +72,10 @@ section! {
         session_state_functions: Option<Vec<FunctionName>> = of_kind(Kind::Functions, "").unset();
         /// Overrides the global `sequence_values`.
         sequence_values: Option<SequenceValues> = word(SequenceValues::NAMES, "learn").unset();
-        /// Clients per pool of this database that may keep their server beyond the transaction; 0 = no limit.
-        max_pinned: Option<u32> = int("0").unset();
+        /// Clients per pool of this database that may keep their server beyond the transaction; `auto` = all servers but one, 0 = no limit.
+        max_pinned: Option<MaxPinned> = pool_size("0").unset();
+        /// Overrides the global `max_waiting`; 0 = no limit.
+        max_waiting: Option<u32> = int("0").unset();
         /// Overrides the global `prepare_unnamed_after`; 0 = never.
         prepare_unnamed_after: Option<u32> = ranged("0", 0, 1_000_000).unset();
         /// Overrides the global `query_wait_timeout`; 0 = off.

@@ -11,8 +11,8 @@ use crate::options::LAG_MAX;
 use crate::routing::{ReadConsistency, ReadFallback, ReadWriteSplit, SplitBegin, SplitBrain};
 use crate::state::{FunctionName, StateCheck};
 use crate::types::{
-    AuthType, ChannelBinding, Io, ListenAddr, ListenPoint, LogFormat, PgBouncerVersion, PoolMode,
-    PoolSize, Secret, SequenceValues, SessionState, SizingGoal, SizingMode, SslMode,
+    AuthType, ChannelBinding, Io, ListenAddr, ListenPoint, LogFormat, MaxPinned, PgBouncerVersion,
+    PoolMode, PoolSize, Secret, SequenceValues, SessionState, SizingGoal, SizingMode, SslMode,
     SslNegotiation, SyslogFacility,
 };
 use crate::value::Value;
@@ -54,8 +54,10 @@ section! {
         sequence_values: SequenceValues = word(SequenceValues::NAMES, "learn");
         /// Interval at which a server is asked if functions, triggers or views that may change session state have changed; 0 = such code is not looked at.
         catalogue_refresh: Option<Duration> = timeout("15");
-        /// Clients of a pool that may keep their server beyond the transaction; one more is ended. 0 = no limit.
-        max_pinned: u32 = int("0");
+        /// Clients of a pool that may keep their server beyond the transaction; one more is ended. `auto` = all servers of the pool but one, where a client may be pinned beyond that for a minute; 0 = no limit.
+        max_pinned: MaxPinned = pool_size("auto");
+        /// Clients of a pool that may wait for a server at once; one more is told so at once, and its session continues. 0 = no limit.
+        max_waiting: u32 = int("0");
         /// Clients over all databases.
         max_client_conn: u32 = ranged("100", 1, 10_000_000);
         /// Servers per (database, user); 0 = unlimited, `auto` = the pool finds its size by itself while it works. Session pools always have a fixed size.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Field, Opt, int, pool_size, seconds, section, word};
-use crate::types::{PoolMode, PoolSize};
+use crate::types::{MaxPinned, PoolMode, PoolSize};
 use crate::value::Value;
 
 section! {
@@ -18,8 +18,10 @@ section! {
         min_pool_size: Option<u32> = int("0").unset();
         /// Extra servers once a client has waited `reserve_pool_timeout`.
         reserve_pool_size: Option<u32> = int("0").unset().alias(&["reserve_pool"]);
-        /// Clients of this pool that may keep their server beyond the transaction; 0 = no limit.
-        max_pinned: Option<u32> = int("0").unset();
+        /// Clients of this pool that may keep their server beyond the transaction; `auto` = all servers but one, 0 = no limit.
+        max_pinned: Option<MaxPinned> = pool_size("0").unset();
+        /// Overrides `max_waiting` of user, database and globals; 0 = no limit.
+        max_waiting: Option<u32> = int("0").unset();
         /// Overrides `query_wait_timeout` of user, database and globals; 0 = off.
         query_wait_timeout: Option<Duration> = seconds("0").unset();
         /// Overrides `server_lifetime` of database and globals; 0 = close after each use.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::{Field, Kind, Opt, flag, int, of_kind, pool_size, ranged, seconds, section, word};
 use crate::routing::ReadWriteSplit;
-use crate::types::{HostAddr, PoolMode, PoolSize, SequenceValues, SessionState, StatementPolicy};
+use crate::types::{
+    HostAddr, MaxPinned, PoolMode, PoolSize, SequenceValues, SessionState, StatementPolicy,
+};
 use crate::value::Value;
 
 section! {
@@ -22,8 +24,10 @@ section! {
         comment_hints: Option<bool> = flag("0").unset();
         /// Treatment of statements that are not in the list of this user: `learn` records them, `warn` logs them too, `enforce` refuses them; `off` asks no list.
         statement_policy: Option<StatementPolicy> = word(StatementPolicy::NAMES, "off").unset();
-        /// Clients per pool of this user that may keep their server beyond the transaction; 0 = no limit.
-        max_pinned: Option<u32> = int("0").unset();
+        /// Clients per pool of this user that may keep their server beyond the transaction; `auto` = all servers but one, 0 = no limit.
+        max_pinned: Option<MaxPinned> = pool_size("0").unset();
+        /// Overrides `max_waiting` of database and globals; 0 = no limit.
+        max_waiting: Option<u32> = int("0").unset();
         /// Servers per pool of this user; 0 = unlimited, `auto` = each finds its size by itself.
         pool_size: Option<PoolSize> = pool_size("0").unset();
         /// Extra servers per pool of this user.

@@ -43,6 +43,7 @@ conformance/tests/operation/sequences.rs
     sequence_values_pin_loses_no_value: sequence_values
 crates/proxy/src/worker/tests/options.rs
     max_pinned_ends_one_who_would_keep_a_server_more: max_pinned
+    max_waiting_refuses_one_more_at_once: max_waiting
 conformance/tests/operation/limits.rs
     client_limits_are_exact: max_client_conn max_db_client_connections max_user_client_connections
     default_pool_size_is_exact: default_pool_size

@@ -110,7 +110,7 @@ u = session_state_check=always
         expect![[r#"
             pgbouncer.ini:2: unknown key "session_stat" in section [databases]; did you mean "session_state"?
             pgbouncer.ini:2: bad value "pinn" for "session_state": must be one of track, pin, refuse, off; did you mean "pin"?
-            pgbouncer.ini:2: bad value "many" for "max_pinned": must be a whole number
+            pgbouncer.ini:2: bad value "many" for "max_pinned": must be a whole number or auto
             pgbouncer.ini:2: bad value "f()" for "session_state_functions": a function must be NAME or SCHEMA.NAME, without parentheses
             pgbouncer.ini:4: bad value "transaction" for "session_state": must be one of track, pin, refuse, off
             pgbouncer.ini:5: bad value "sample(0%)" for "session_state_check": must be off, always or sample(N%) with N from 0.0001 to 100; did you mean "sample(1%)"?

@@ -94,6 +94,36 @@ listen_queue_size = 20
 }
 
 #[test]
+fn limits_of_a_pool_on_pinned_and_waiting_clients_go_by_its_own_size() {
+    let loaded = ini("[users]
+u = max_pinned=auto max_waiting=30
+v = pool_size=4
+[databases]
+plain = host=h
+small = host=h pool_size=1
+all = host=h pool_size=0 max_waiting=20
+own = host=h max_pinned=2
+finds = host=h pool_size=auto
+[pgbouncer]
+auth_file = u
+max_waiting = 10
+pool_size_max = 50
+")
+    .unwrap();
+    let row = |database, user| {
+        let pool = loaded.settings.pool(database, user).unwrap();
+        (pool.pool_size, pool.max_pinned, pool.max_waiting)
+    };
+    assert_eq!(row("plain", "x"), (20, 19, 10));
+    assert_eq!(row("plain", "v"), (4, 3, 10));
+    assert_eq!(row("small", "x"), (1, 1, 10));
+    assert_eq!(row("all", "x"), (0, 0, 20));
+    assert_eq!(row("own", "x"), (20, 2, 10));
+    assert_eq!(row("own", "u"), (20, 19, 30));
+    assert_eq!(row("finds", "x"), (20, 19, 10));
+}
+
+#[test]
 fn options_about_session_state_that_nobody_heeds_are_noted() {
     let notes = |databases: &str, rest: &str| {
         let text = format!(
@@ -134,7 +164,9 @@ fn session_state_follows_its_client_unless_told_otherwise() {
     assert_eq!(pool.sequence_values, SequenceValues::Learn);
     assert_eq!(pool.session_state_check, StateCheck::Off);
     assert!(pool.session_state_functions.is_empty());
-    assert_eq!((pool.max_pinned, pool.prepare_unnamed_after), (0, 0));
+    // All servers of the pool but one.
+    assert_eq!((pool.max_pinned, pool.prepare_unnamed_after), (19, 0));
+    assert_eq!(pool.max_waiting, 0);
     assert_eq!(loaded.settings.global.listen_queue_size, 0);
     assert_eq!(loaded.settings.global.listen_queue_bytes, 64 << 20);
 }

@@ -149,6 +149,12 @@ impl Shard {
         self.queue.len()
     }
 
+    /// Number of clients waiting on all lanes, other lanes' as last published.
+    #[must_use]
+    pub fn waiting_anywhere(&self) -> usize {
+        self.waiting() + self.shared.waiting_beside(self.lane)
+    }
+
     /// Time for which the longest waiter of this lane has waited; zero if no client waits.
     #[must_use]
     pub fn longest_wait(&self, now: Moment) -> Duration {

@@ -26,7 +26,7 @@ const STANDING_MAX: usize = 100_000;
 /// Time for the other process to read what is offered.
 const SEND_MAX: Duration = Duration::from_secs(10);
 
-/// What a process gets from the one that it follows.
+/// Sockets and orders that a process gets from the one that it follows.
 #[derive(Debug)]
 pub struct Offer {
     /// Listening sockets.

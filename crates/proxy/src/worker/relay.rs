@@ -82,9 +82,11 @@ impl<D: Driver> Worker<D> {
             if self.leave_home(id) == Gate::Refused {
                 continue;
             }
-            return self
-                .lease_for(id, &batch)
-                .map_or(input.len(), |taken| at + taken);
+            let taken = self.lease_for(id, &batch);
+            if taken == Some(0) && self.refuses_to_queue(id, &batch) {
+                continue;
+            }
+            return taken.map_or(input.len(), |taken| at + taken);
         }
     }
 

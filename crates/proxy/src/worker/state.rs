@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use weir_config::{
     FunctionPattern, NamePattern, PoolMode, PoolSettings, SequenceValues, SessionState, StateCheck,
@@ -15,24 +16,35 @@ use super::Worker;
 use super::ids::{ClientId, ServerId};
 use super::slots::Group;
 use super::tables::{Link, Tables};
+use super::timers::Timer;
 use crate::driver::Driver;
 use crate::global::GlobalGroup;
+
+/// Time for which a client may be pinned although `max_pinned = auto` others are.
+const SHORT: Duration = Duration::from_secs(60);
+/// Interval for looking again if such a client, whose time is over, has ended its transaction.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Place of a pinned client among those of its group (`max_pinned`).
 pub(super) struct Pinned {
     /// Time since which the client is pinned.
     pub(super) since: Moment,
+    /// True if the place was one too many, and is to be short.
+    is_over: bool,
     group: Arc<GlobalGroup>,
 }
 
 impl Pinned {
-    /// Takes a place. None if no place is left.
-    fn new(group: &Arc<GlobalGroup>, max: u32, now: Moment) -> Option<Self> {
-        let has_room = |count: u32| (max == 0 || count < max).then(|| count + 1);
+    /// Takes a place. None if no place is left, not even for a short time.
+    fn new(group: &Arc<GlobalGroup>, pool: &PoolSettings, now: Moment) -> Option<Self> {
+        let max = pool.max_pinned;
+        let has_room = |count: u32| max == 0 || count < max;
+        let take = |count: u32| (has_room(count) || pool.has_short_pins).then(|| count + 1);
         let order = Ordering::Relaxed;
-        group.pinned.fetch_update(order, order, has_room).ok()?;
+        let before = group.pinned.fetch_update(order, order, take).ok()?;
         Some(Self {
             since: now,
+            is_over: !has_room(before),
             group: Arc::clone(group),
         })
     }
@@ -115,10 +127,12 @@ impl<D: Driver> Worker<D> {
             }
             Some(_) if client.pinned.is_some() => true,
             Some(pin) => {
-                let max = group.settings.max_pinned;
                 let reason = pin.reason();
-                match Pinned::new(&group.global, max, self.now) {
+                match Pinned::new(&group.global, &group.settings, self.now) {
                     Some(place) => {
+                        if place.is_over {
+                            self.timers.arm(self.now.plus(SHORT), Timer::Pin(id));
+                        }
                         group.counters.pins += 1;
                         *group.pins.entry(reason).or_default() += 1;
                         tracing::info!("{client} pinned to its server: {reason}");
@@ -132,6 +146,31 @@ impl<D: Driver> Worker<D> {
                 }
             }
         }
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Ends a client that is pinned beyond `max_pinned = auto` for long, once it has nothing running.
+    pub(super) fn pin_timer(&mut self, id: ClientId) {
+        // This timer is never disarmed: the client may be gone, or pinned anew.
+        let Some(client) = self.tables.clients.get(id) else {
+            return;
+        };
+        let place = client.pinned.as_deref();
+        let is_long = |place: &&Pinned| place.is_over && self.now.since(place.since) >= SHORT;
+        let (Some(place), Some(pin)) = (place.filter(is_long), client.session.pin()) else {
+            return;
+        };
+        let group = self.tables.groups.must_get(client.group);
+        let max = group.map_or(0, |group| group.settings.max_pinned);
+        if max == 0 || place.group.pinned.load(Ordering::Relaxed) <= max {
+            return;
+        }
+        let server = client.lease.and_then(|id| self.tables.servers.get(id));
+        if server.is_some_and(|server| !server.session.is_free()) {
+            return self.timers.arm(self.now.plus(AGAIN), Timer::Pin(id));
+        }
+        self.fail_client(id, &Fault::TooManyPins(pin.reason()));
     }
 }
 

@@ -8,7 +8,7 @@ use slotmap::{Key as _, KeyData};
 use weir_pool::Moment;
 use weir_rules::{Entry, Limit, Permit, Waiter};
 use weir_session::fault::Fault;
-use weir_session::relay::full;
+use weir_session::relay::{Batch, full};
 use weir_stats::Blame;
 
 use super::Worker;
@@ -121,6 +121,36 @@ impl<D: Driver> Worker<D> {
         fault.encode(&mut message);
         self.send_to_client(id, &message);
         self.count_error(Blame::Pooler, Some(fault.code()));
+    }
+
+    /// Refuses the batch of a client that is one too many in its pool's queue (`max_waiting`). False if it may wait, or does
+    /// not.
+    #[cold]
+    pub(super) fn refuses_to_queue(&mut self, id: ClientId, batch: &Batch<'_>) -> bool {
+        let Some(client) = self.tables.clients.must_get_mut(id) else {
+            return false;
+        };
+        let group = self.tables.groups.must_get(client.group);
+        let max = group.map_or(0, |group| group.settings.max_waiting);
+        let lane = self.tables.lanes.must_get_mut(client.lane);
+        let (Some(lane), 1..) = (lane, max) else {
+            return false;
+        };
+        let is_full = lane.shard.waiting_anywhere() > usize::try_from(max).unwrap_or(usize::MAX);
+        let Some(ticket) = client.ticket.take_if(|_| is_full) else {
+            return false;
+        };
+        lane.shard.forget(ticket);
+        tracing::debug!("{client} is one too many in the queue (max_waiting)");
+        client
+            .session
+            .refuse_batch(batch.input.first().copied().unwrap_or_default());
+        let fault = Fault::TooManyWaiting;
+        let mut message = Vec::new();
+        fault.encode(&mut message);
+        self.send_to_client(id, &message);
+        self.count_error(Blame::Pooler, Some(fault.code()));
+        true
     }
 
     /// Handles the end of a client's delay, or of its time in a queue.

@@ -205,6 +205,8 @@ pub enum Fault {
     TooManyClients(&'static str),
     /// `max_pinned` is reached; reason for which the client would be pinned.
     TooManyPins(&'static str),
+    /// `max_waiting` clients of the pool wait for a server already.
+    TooManyWaiting,
     /// Too many logins wait for helper threads.
     TooManyLogins,
     /// Too many logins from the same address have failed.
@@ -270,7 +272,8 @@ impl Fault {
             Self::QueryWaitTimeout
             | Self::QueryWaitTimeoutServerDown(_)
             | Self::TooManyClients(_)
-            | Self::TooManyLogins => SqlState::TOO_MANY_CONNECTIONS,
+            | Self::TooManyLogins
+            | Self::TooManyWaiting => SqlState::TOO_MANY_CONNECTIONS,
             Self::SequenceRefused | Self::StateRefused(_) | Self::StatementMode => {
                 SqlState::FEATURE_NOT_SUPPORTED
             }
@@ -393,6 +396,7 @@ impl Fault {
                 "too many failed logins from this address (auth_failures_per_minute)".into()
             }
             Self::TooManyLogins => "too many logins in progress".into(),
+            Self::TooManyWaiting => "too many clients wait for a server (max_waiting)".into(),
             Self::TooManyChannels => "too many channels on one connection (10000); UNLISTEN those not needed".into(),
             Self::SuspendTimeout => "suspend_timeout".into(),
             Self::TransactionTimeout => "transaction timeout".into(),
@@ -438,6 +442,7 @@ impl Fault {
             Self::BlockFailed
                 | Self::Cancelled
                 | Self::Rejected(_)
+                | Self::TooManyWaiting
                 | Self::RuleTimeout(_)
                 | Self::TransactionLost
                 | Self::SequenceRefused

@@ -167,6 +167,66 @@ fn max_pinned_ends_one_who_would_keep_a_server_more() {
 }
 
 #[test]
+fn by_default_the_last_server_of_a_pool_is_pinned_for_a_minute_at_most() {
+    let lines = "session_state = track\ndefault_pool_size = 2\nquery_wait_notify = 0";
+    let mut world = World::new(1, lines);
+    let clients = [(); 4].map(|()| world.login());
+    let [one, other, busy, waits] = clients;
+    let set = say().query("load 'plpgsql'");
+    for pinned in [one, other] {
+        let heard = world.ask(pinned, &set);
+        assert!(heard.ends_with("Z(I)"), "{heard}");
+    }
+    world.callers[waits].say(&row());
+    world.advance(Duration::from_secs(30));
+    world.ask(other, &say().query("begin"));
+    // What it does is not cut off.
+    world.advance(Duration::from_secs(31));
+    assert_eq!(world.callers[waits].heard(), "");
+    let heard = world.ask(other, &say().query("commit"));
+    assert!(heard.ends_with("Z(I)"), "{heard}");
+    world.advance(Duration::from_secs(1));
+    let heard = world.callers[other].heard();
+    assert!(heard.contains("E(FATAL 53400 "), "{heard}");
+    assert_eq!(world.callers[waits].heard(), ROW);
+    assert_eq!(world.ask(one, &row()), ROW);
+    // A short pin costs nobody his connection.
+    world.ask(busy, &set);
+    world.advance(Duration::from_secs(59));
+    world.ask(busy, &say().query("discard all"));
+    world.advance(Duration::from_secs(59));
+    assert_eq!(world.ask(busy, &row()), ROW);
+}
+
+#[test]
+fn max_waiting_refuses_one_more_at_once() {
+    for workers in [1, 2] {
+        let lines = "default_pool_size = 1\nmax_waiting = 1";
+        let mut world = World::new(workers, lines);
+        let (busy, waits, refused) = (world.login(), world.login(), world.login());
+        world.ask(busy, &say().query("begin"));
+        world.callers[waits].say(&row());
+        world.settle();
+        let refusal = "E(53300 too many clients wait for a server (max_waiting)) Z(I)";
+        assert_eq!(world.ask(refused, &row()), refusal);
+        // The rest of its batch is dropped, up to Sync.
+        let batch = say().parse("", "select 1").run("").sync();
+        assert_eq!(world.ask(refused, &batch), refusal);
+        world.ask(busy, &say().query("commit"));
+        assert_eq!(world.callers[waits].heard(), ROW);
+        assert_eq!(world.ask(refused, &row()), ROW);
+        world.reload("default_pool_size = 1");
+        world.ask(busy, &say().query("begin"));
+        world.callers[waits].say(&row());
+        world.callers[refused].say(&row());
+        world.settle();
+        world.ask(busy, &say().query("commit"));
+        assert_eq!(world.callers[waits].heard(), ROW);
+        assert_eq!(world.callers[refused].heard(), ROW);
+    }
+}
+
+#[test]
 fn max_pools_is_how_many_users_of_a_database_there_may_be() {
     let mut world = World::new(1, "max_pools = 1");
     let ann = world.login();

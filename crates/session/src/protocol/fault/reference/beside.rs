@@ -106,6 +106,7 @@ pub(super) fn beside(fault: &Fault) -> Beside {
         Fault::TooManyClients(_) => same("53300"),
         Fault::TooManyFailures => own("a login is refused; a driver must not try again at once"),
         Fault::TooManyLogins => own("as for too many clients"),
+        Fault::TooManyWaiting => own("as for `query_wait_timeout`, which comes later"),
         Fault::TooManyPins(_) => own("a limit of the configuration"),
         Fault::TransactionLost => own("frameworks repeat a transaction after 40001"),
         Fault::TransactionTimeout => same("25P04"),

@@ -224,6 +224,11 @@ fn limits() -> Vec<Sample> {
             "`SHOW PINS` lists pinned clients with the reasons; [session state](../guide/session-state.md) says how to avoid them.",
         ),
         limit(
+            Fault::TooManyWaiting,
+            "As many clients of the pool wait for a server as `max_waiting` lets wait. The statement did not run; the session continues, and a transaction was not begun.",
+            "Try again later, or raise the option. Why they wait: [when clients wait](../guide/operating.md#when-clients-wait).",
+        ),
+        limit(
             Fault::TooManyChannels,
             "The client listens to 10,000 channels. The session continues.",
             "Listen to fewer channels.",
