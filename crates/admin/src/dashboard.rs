@@ -33,7 +33,7 @@ const NO_HISTORY: &str =
 const MICROSECONDS: f64 = 1e6;
 
 /// Tables that need no row for each client and server.
-const OF_POOLS: [&str; 16] = [
+const OF_POOLS: [&str; 17] = [
     "APPLICATIONS",
     "CONFIG",
     "DATABASES",
@@ -46,6 +46,7 @@ const OF_POOLS: [&str; 16] = [
     "LOGINS",
     "MIRRORS",
     "POOL_SIZE",
+    "POOL_SIZE_DECISIONS",
     "RULES",
     "STATE",
     "TLS",

@@ -373,6 +373,12 @@ pub(crate) static PAGES: &[Page] = &[
                 "Pools that find their size",
                 "No pool has pool_size = auto.",
             ),
+            view(
+                "POOL_SIZE_DECISIONS",
+                "Decisions about sizes",
+                "Nothing was decided.",
+            )
+            .sort("age_seconds"),
             view("TLS", "Certificates", "No certificate is in use."),
         ],
         charts: &[],

@@ -39,6 +39,6 @@ pub use routed::{HostCounters, RouteCounts, RouteKey, RuleCounts, RuleRow};
 pub use rows::{
     Blame, Buffers, ClientRow, ClientState, DatabaseHostRow, Endpoint, Halts, HostRow, LimitRow,
     MemoryRow, PausedWrites, Peak, PeerRow, PoolCounts, PoolPercentiles, PoolRow, ProcessRow,
-    ServerRow, ServerState, SizingRow, Snapshot, TlsRow, Totals, WorkerRow,
+    ServerRow, ServerState, SizingDecision, SizingRow, Snapshot, TlsRow, Totals, WorkerRow,
 };
 pub use statements::{StatementCounts, StatementRow};

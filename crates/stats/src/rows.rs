@@ -385,8 +385,38 @@ pub struct SizingRow {
     pub stalls: u64,
     /// Times the size was reduced because of errors of the host.
     pub cuts: u64,
-    /// Last decisions and their reasons, newest first: age in seconds, and text.
-    pub decisions: Vec<(u64, String)>,
+    /// Last decisions, newest first.
+    pub decisions: Vec<SizingDecision>,
+}
+
+/// Decision about the size of a pool.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SizingDecision {
+    /// Time since the decision, in seconds.
+    pub age_seconds: u64,
+    /// Size before.
+    pub from: u64,
+    /// Size after; equal to `from` if the decision was to stay.
+    pub to: u64,
+    /// Reason: one sentence without a full stop.
+    pub reason: String,
+}
+
+impl std::fmt::Display for SizingDecision {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            age_seconds,
+            from,
+            to,
+            reason,
+        } = self;
+        write!(f, "{age_seconds} s ago ")?;
+        if from == to {
+            write!(f, "stays {to}: {reason}")
+        } else {
+            write!(f, "{from} -> {to}: {reason}")
+        }
+    }
 }
 
 /// Host of a database that has several.

@@ -7,8 +7,8 @@ use weir_config::Settings;
 use weir_proxy::console::{Order, Refusal, RouteAnswer, RouteQuestion, Shutdown, Step};
 use weir_stats::{
     Activity, Blame, Buffers, ClientRow, ClientState, Counters, Endpoint, Halts, HostRow, LimitRow,
-    MemoryRow, PeerRow, PoolCounts, PoolRow, ServerRow, ServerState, SizingRow, Snapshot, Times,
-    TlsRow, Totals, WaitReason,
+    MemoryRow, PeerRow, PoolCounts, PoolRow, ServerRow, ServerState, SizingDecision, SizingRow,
+    Snapshot, Times, TlsRow, Totals, WaitReason,
 };
 use weir_wire::encode;
 use weir_wire::frame::{Side, frame};
@@ -222,9 +222,18 @@ fn sizing() -> SizingRow {
         stalls: 0,
         cuts: 1,
         decisions: vec![
-            (3, "stays 17: cannot tell".to_owned()),
-            (9, "12 -> 17: more servers still pay".to_owned()),
+            decision(3, (17, 17), "cannot tell"),
+            decision(9, (12, 17), "more servers still pay"),
         ],
+    }
+}
+
+fn decision(age_seconds: u64, (from, to): (u64, u64), reason: &str) -> SizingDecision {
+    SizingDecision {
+        age_seconds,
+        from,
+        to,
+        reason: reason.to_owned(),
     }
 }
 
@@ -491,6 +500,7 @@ fn show_help_lists_what_works() {
             	SHOW PINS_TOTALS
             	SHOW POOLS
             	SHOW POOL_SIZE
+            	SHOW POOL_SIZE_DECISIONS
             	SHOW ROUTES
             	SHOW RULES
             	SHOW SERVERS

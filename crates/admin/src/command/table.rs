@@ -164,7 +164,12 @@ pub(crate) static COMMANDS: &[Entry] = &[
     show(
         "SHOW POOL_SIZE",
         &sizing::POOL_SIZE,
-        "Pools with `pool_size = auto`: state, limit on assigned servers, the range of sizes in which the knee lies, and the last decisions with their reasons.",
+        "Pools with `pool_size = auto`: state, limit on assigned servers, the range of sizes in which the knee lies, and the last decision with its reason.",
+    ),
+    show(
+        "SHOW POOL_SIZE_DECISIONS",
+        &sizing::DECISIONS,
+        "The last decisions about the size of each such pool, up to 50, the newest first: the size before and after, and the reason.",
     ),
     show(
         "SHOW ROUTES",

@@ -24,20 +24,42 @@ pub(crate) static POOL_SIZE: Show = Show {
         int8("moves").ours(),
         int8("stalls").ours(),
         int8("cuts").ours(),
-        text("decisions").ours(),
+        text("last_decision").ours(),
     ],
     is_live: true,
     rows: |context| context.snapshot.sizings.iter().map(row).collect(),
 };
 
+/// `SHOW POOL_SIZE_DECISIONS`. PgBouncer has no such table.
+pub(crate) static DECISIONS: Show = Show {
+    headings: &[
+        text("database").ours(),
+        text("user").ours(),
+        int8("age_seconds").ours(),
+        int8("size_before").ours(),
+        int8("size_after").ours(),
+        text("reason").ours(),
+    ],
+    is_live: true,
+    rows: |context| context.snapshot.sizings.iter().flat_map(decided).collect(),
+};
+
+fn decided(pool: &SizingRow) -> impl Iterator<Item = Row> {
+    pool.decisions.iter().map(|decision| {
+        vec![
+            some(&pool.database),
+            some(&pool.user),
+            long(decision.age_seconds),
+            long(decision.from),
+            long(decision.to),
+            some(&decision.reason),
+        ]
+    })
+}
+
 fn row(pool: &SizingRow) -> Row {
     let elasticity = pool.elasticity;
     let elasticity = elasticity.map(|(value, error)| format!("{value:.2} ± {error:.2}"));
-    let decisions: Vec<_> = pool
-        .decisions
-        .iter()
-        .map(|(age, text)| format!("{age} s ago {text}"))
-        .collect();
     vec![
         some(&pool.database),
         some(&pool.user),
@@ -56,6 +78,6 @@ fn row(pool: &SizingRow) -> Row {
         long(pool.moves),
         long(pool.stalls),
         long(pool.cuts),
-        some(decisions.join("; ")),
+        pool.decisions.first().map(ToString::to_string),
     ]
 }

@@ -456,8 +456,16 @@ fn show_pool_size_tells_what_was_decided_and_why() {
     check_show(
         "SHOW POOL_SIZE",
         expect![[r#"
-        T database:text user:text mode:text state:text size:int8 limit:int8 assigned:int8 servers:int8 size_min:int8 size_max:int8 knee_low:int8 knee_high:int8 elasticity:text pairs:int8 moves:int8 stalls:int8 cuts:int8 decisions:text
-        D | shop | app | on | holds | 17 | 18 | 15 | 20 | 1 | 100 | 12 | 24 | 0.13 ± 0.05 | 9 | 4 | 0 | 1 | 3 s ago stays 17: cannot tell; 9 s ago 12 -> 17: more servers still pay
+        T database:text user:text mode:text state:text size:int8 limit:int8 assigned:int8 servers:int8 size_min:int8 size_max:int8 knee_low:int8 knee_high:int8 elasticity:text pairs:int8 moves:int8 stalls:int8 cuts:int8 last_decision:text
+        D | shop | app | on | holds | 17 | 18 | 15 | 20 | 1 | 100 | 12 | 24 | 0.13 ± 0.05 | 9 | 4 | 0 | 1 | 3 s ago stays 17: cannot tell
+    "#]],
+    );
+    check_show(
+        "SHOW POOL_SIZE_DECISIONS",
+        expect![[r#"
+        T database:text user:text age_seconds:int8 size_before:int8 size_after:int8 reason:text
+        D | shop | app | 3 | 17 | 17 | cannot tell
+        D | shop | app | 9 | 12 | 17 | more servers still pay
     "#]],
     );
 }
