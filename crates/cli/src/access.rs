@@ -9,7 +9,8 @@ use std::sync::Arc;
 use weir_access::ldap::LdapOptions;
 use weir_access::limits::FILE_BYTES_MAX;
 use weir_access::{
-    ClientCertificate, Fact, FileError, Files, Hba, IdentMap, Kind, Method, Mistake, Problem, Rule,
+    ClientCertificate, Fact, FileError, Files, Hba, IdentMap, Kind, Method, Mistake, Place,
+    Problem, Rule,
 };
 use weir_config::{AuthType, Loaded, Origin, Settings, SslMode};
 use weir_proxy::Access;
@@ -19,6 +20,12 @@ use weir_proxy::Access;
 pub(crate) enum AccessError {
     #[error(transparent)]
     File(#[from] Problem),
+    #[error("{origin}: {option}: {mistake}")]
+    Missing {
+        origin: Origin,
+        option: &'static str,
+        mistake: Mistake,
+    },
     #[error("{origin}: auth_ldap_options: {mistake}")]
     Ldap { origin: Origin, mistake: Mistake },
     #[error("{place}: a line with roles needs auth_user, which is not set")]
@@ -46,11 +53,11 @@ pub(crate) fn load(loaded: &Loaded) -> Result<Access, Vec<AccessError>> {
                 errors.extend(needs_roles(&hba, settings));
                 access.hba = Some(Arc::new(hba));
             }
-            Err(mistakes) => errors.extend(mistakes),
+            Err(mistakes) => errors.extend(named(loaded, "auth_hba_file", mistakes)),
         }
         match ident(settings) {
             Ok(ident) => access.ident = Arc::new(ident),
-            Err(mistakes) => errors.extend(mistakes),
+            Err(mistakes) => errors.extend(named(loaded, "auth_ident_file", mistakes)),
         }
     }
     let ldap = global.auth_ldap_options.expose();
@@ -74,6 +81,26 @@ pub(crate) fn load(loaded: &Loaded) -> Result<Access, Vec<AccessError>> {
     }
 }
 
+/// Names the place of the option if the file itself cannot be read: no line of it can be named.
+fn named(
+    loaded: &Loaded,
+    option: &'static str,
+    errors: Vec<AccessError>,
+) -> impl Iterator<Item = AccessError> {
+    let origin = origin_of(loaded, option);
+    let global = &loaded.settings.global;
+    let files = [&global.auth_hba_file, &global.auth_ident_file].map(|file| Arc::from(&**file));
+    let is_named = move |place: &Place| place.line == 0 && files.contains(&place.file);
+    errors.into_iter().map(move |error| match error {
+        AccessError::File(problem) if is_named(&problem.place) => AccessError::Missing {
+            origin: origin.clone(),
+            option,
+            mistake: problem.mistake,
+        },
+        error => error,
+    })
+}
+
 /// Reads `auth_hba_file`, regardless of `auth_type`.
 ///
 /// # Errors
@@ -92,7 +119,7 @@ fn ident(settings: &Settings) -> Result<IdentMap, Vec<AccessError>> {
         .map_err(|problems| problems.iter().cloned().map(Into::into).collect())
 }
 
-fn origin_of(loaded: &Loaded, key: &str) -> Origin {
+pub(crate) fn origin_of(loaded: &Loaded, key: &str) -> Origin {
     let origin = loaded.sources.get(key).cloned();
     origin.unwrap_or(Origin::Argument("configuration"))
 }

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_config::{ConfigError, ErrorKind, Files, Loaded, QueryRule, Settings};
+use weir_config::{ConfigError, ErrorKind, Files, Loaded, Origin, QueryRule, Settings};
 use weir_proxy::{Access, Setup, Transport, TransportError, UserList, UserListError};
 
 use crate::access::{self, AccessError};
@@ -47,12 +48,19 @@ pub(crate) struct Prepared {
 pub(crate) enum LoadError {
     #[error(transparent)]
     Config(#[from] ConfigError),
-    #[error("{file}: cannot read auth_file: {error}")]
-    Unreadable { file: String, error: io::Error },
+    #[error("{at}: cannot read auth_file \"{file}\": {error}")]
+    Unreadable {
+        at: Origin,
+        file: String,
+        error: io::Error,
+    },
     #[error(transparent)]
     Access(#[from] AccessError),
-    #[error(transparent)]
-    Transport(#[from] TransportError),
+    #[error("{}{error}", Place(.at.as_ref()))]
+    Transport {
+        at: Option<Origin>,
+        error: TransportError,
+    },
     #[error("{file}:{}: {}", error.line, error.fault)]
     UserList { file: String, error: UserListError },
     #[error(transparent)]
@@ -69,9 +77,18 @@ impl LoadError {
                 error.kind == ErrorKind::Conflict
                     && error.key.as_deref() == Some("server_tls_key_file")
             }
-            Self::Transport(error) => error.is_key_mismatch(),
+            Self::Transport { error, .. } => error.is_key_mismatch(),
             _ => false,
         }
+    }
+}
+
+/// Place of an option, as a prefix of a line.
+struct Place<'a>(Option<&'a Origin>);
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |at| write!(f, "{at}: "))
     }
 }
 
@@ -147,10 +164,34 @@ impl Source {
     /// Reads everything; changes nothing.
     ///
     /// # Errors
-    /// Every mistake found.
+    /// Every mistake found, in the configuration and in the files that it names.
     pub(crate) fn load(&self) -> Result<Prepared, Vec<LoadError>> {
-        let (loaded, login) = self.config_and_login()?;
-        Prepared::read(loaded, login, None)
+        match self.config_and_login() {
+            Ok((loaded, login)) => Prepared::read(loaded, login, None),
+            Err(mut errors) => {
+                errors.extend(self.mistakes_in_files());
+                Err(errors)
+            }
+        }
+    }
+
+    /// Returns mistakes in the files that a configuration with mistakes names. Those of several options together may come from
+    /// the others, and are left out.
+    fn mistakes_in_files(&self) -> Vec<LoadError> {
+        let Self::File(path) = self else {
+            return Vec::new();
+        };
+        let loaded = weir_config::load_what_is_right(path, &mut Disk, environment());
+        let mut errors = Prepared::read(loaded, None, None).err().unwrap_or_default();
+        errors.retain(|error| match error {
+            LoadError::Unreadable { .. } | LoadError::UserList { .. } => true,
+            LoadError::Access(error) => {
+                matches!(error, AccessError::File(_) | AccessError::Missing { .. })
+            }
+            LoadError::Transport { error, .. } => error.is_of_a_file(),
+            _ => false,
+        });
+        errors
     }
 }
 
@@ -209,7 +250,7 @@ impl Prepared {
         let users = match (kept(Part::Users), &login) {
             (Some(before), _) => Ok(Arc::clone(&before.users)),
             (None, Some(login)) => parse_users("--upstream", &login.user_list(), &mut warnings),
-            (None, None) => read_users(settings, (&mut warnings, &mut is_users_missing)),
+            (None, None) => read_users(&loaded, (&mut warnings, &mut is_users_missing)),
         };
         let users = users.map_err(|error| errors.push(error));
         let access = match kept(Part::Access) {
@@ -219,9 +260,14 @@ impl Prepared {
         };
         let transport = match kept(Part::Transport) {
             Some(before) => Ok(Arc::clone(&before.transport)),
-            None => Transport::load(settings)
-                .map(Arc::new)
-                .map_err(|mistakes| errors.extend(mistakes.into_iter().map(LoadError::from))),
+            None => Transport::load(settings).map(Arc::new).map_err(|mistakes| {
+                errors.extend(mistakes.into_iter().map(|error| {
+                    let at = error
+                        .source()
+                        .and_then(|key| loaded.sources.get(&key).cloned());
+                    LoadError::Transport { at, error }
+                }));
+            }),
         };
         let has_users = match kept(Part::Users) {
             Some(before) => before.has_users,
@@ -316,17 +362,18 @@ fn lossy(text: OsString) -> String {
 }
 
 fn read_users(
-    settings: &Settings,
+    loaded: &Loaded,
     (warnings, missing): (&mut Vec<String>, &mut Option<LoadError>),
 ) -> Result<Arc<UserList>, LoadError> {
+    let settings = &loaded.settings;
     let file = settings.global.auth_file.clone();
     let text = match file.is_empty() || settings.trust_loopback {
         true => Vec::new(),
         false => match fs::read(&file) {
             Ok(text) => text,
             Err(error) => {
-                let text = format!("{file}: cannot read auth_file: {error}");
                 let unreadable = LoadError::Unreadable {
+                    at: access::origin_of(loaded, "auth_file"),
                     file: file.clone(),
                     error,
                 };
@@ -334,7 +381,7 @@ fn read_users(
                     return Err(unreadable);
                 }
                 warnings.push(format!(
-                    "{text}; it names no users, and only auth_query does"
+                    "{unreadable}; it names no users, and only auth_query does"
                 ));
                 *missing = Some(unreadable);
                 Vec::new()

@@ -77,7 +77,9 @@ pub use crate::error::{ConfigError, ErrorKind};
 pub use crate::explain::pool_text;
 pub use crate::files::Files;
 pub use crate::hint::{HintPoint, HintScheme, HintSource, HintTool, Hints};
-pub use crate::load::{Loaded, Upstream, is_native, load, load_directory, upstream};
+pub use crate::load::{
+    Loaded, Upstream, is_native, load, load_directory, load_what_is_right, upstream,
+};
 pub use crate::native::{query_rules, rules_of};
 pub use crate::network::Network;
 pub use crate::options::{

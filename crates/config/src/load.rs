@@ -84,6 +84,15 @@ pub fn load(
     files: &mut dyn Files,
     env: impl Iterator<Item = (String, String)>,
 ) -> Result<Loaded, Vec<ConfigError>> {
+    let (raw, format) = read_file(path, files, env);
+    finish(raw, format, &path.to_string_lossy(), |_| {})
+}
+
+fn read_file(
+    path: &Path,
+    files: &mut dyn Files,
+    env: impl Iterator<Item = (String, String)>,
+) -> (Raw, Format) {
     let variables: Variables = env.collect();
     let mut raw = Raw::default();
     let format = if is_native(path) {
@@ -100,7 +109,7 @@ pub fn load(
     env::apply(&mut raw, &variables);
     rules_dir::read(&mut raw, files);
     statement_lists::read(&mut raw, files);
-    finish(raw, format, &path.to_string_lossy(), |_| {})
+    (raw, format)
 }
 
 /// True if the name is that of a native file.
@@ -120,6 +129,15 @@ pub fn load_directory(
     files: &mut dyn Files,
     env: impl Iterator<Item = (String, String)>,
 ) -> Result<Loaded, Vec<ConfigError>> {
+    let raw = read_directory(directory, files, env);
+    finish(raw, Format::Native, &directory.to_string_lossy(), |_| {})
+}
+
+fn read_directory(
+    directory: &Path,
+    files: &mut dyn Files,
+    env: impl Iterator<Item = (String, String)>,
+) -> Raw {
     let variables: Variables = env.collect();
     let name = directory.to_string_lossy();
     let mut raw = Raw {
@@ -127,15 +145,12 @@ pub fn load_directory(
         ..Raw::default()
     };
     let at = Origin::File((&*name).into(), 0);
-    let found = match native_files(files, directory) {
-        Ok(found) => found,
-        Err(why) => {
-            let message = format!("cannot read the directory: {why}");
-            raw.fail_at(&at, ErrorKind::Read, message);
-            return Err(raw.errors);
-        }
-    };
-    if found.is_empty() {
+    let found = native_files(files, directory).unwrap_or_else(|why| {
+        let message = format!("cannot read the directory: {why}");
+        raw.fail_at(&at, ErrorKind::Read, message);
+        Vec::new()
+    });
+    if found.is_empty() && raw.errors.is_empty() {
         let message = "no file named *.toml is in this directory";
         raw.fail_at(&at, ErrorKind::Read, message);
     }
@@ -147,7 +162,23 @@ pub fn load_directory(
     env::apply(&mut raw, &variables);
     rules_dir::read(&mut raw, files);
     statement_lists::read(&mut raw, files);
-    finish(raw, Format::Native, &name, |_| {})
+    raw
+}
+
+/// Reads a file or a directory as [`load`] and [`load_directory`] do, and returns what is right in it. Serves to look for
+/// further mistakes, in the files that it names.
+#[must_use]
+pub fn load_what_is_right(
+    path: &Path,
+    files: &mut dyn Files,
+    env: impl Iterator<Item = (String, String)>,
+) -> Loaded {
+    let (raw, format) = match path.is_dir() {
+        true => (read_directory(path, files, env), Format::Native),
+        false => read_file(path, files, env),
+    };
+    let settings = Settings::build(&raw, format, &path.to_string_lossy());
+    loaded(raw, format, settings)
 }
 
 /// Server of `weir run --upstream`.
@@ -274,15 +305,19 @@ fn finish(
         check::check(&mut raw, &settings, &Origin::File(file.into(), 0));
     }
     if raw.errors.is_empty() {
-        return Ok(Loaded {
-            settings,
-            sources: sources(&raw),
-            notes: raw.notes.clone(),
-            raw,
-            format,
-        });
+        return Ok(loaded(raw, format, settings));
     }
     Err(raw.errors)
+}
+
+fn loaded(raw: Raw, format: Format, settings: Settings) -> Loaded {
+    Loaded {
+        settings,
+        sources: sources(&raw),
+        notes: raw.notes.clone(),
+        raw,
+        format,
+    }
 }
 
 fn sources(raw: &Raw) -> BTreeMap<String, Origin> {

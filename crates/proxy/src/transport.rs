@@ -43,6 +43,26 @@ pub enum TransportError {
 }
 
 impl TransportError {
+    /// Returns the key under which [`weir_config::Loaded::sources`] has the option with the mistake, if it is about one.
+    #[must_use]
+    pub fn source(&self) -> Option<String> {
+        let (Self::Clients(error) | Self::Servers { error, .. }) = self;
+        let option = error.option()?;
+        Some(match self {
+            Self::Servers { database, .. } if !database.is_empty() => {
+                format!("databases.{database}.{option}")
+            }
+            _ => option.to_owned(),
+        })
+    }
+
+    /// True if a file cannot be used.
+    #[must_use]
+    pub const fn is_of_a_file(&self) -> bool {
+        let (Self::Clients(error) | Self::Servers { error, .. }) = self;
+        matches!(error, weir_tls::error::Error::File { .. })
+    }
+
     /// True if the private key and the certificate do not belong together: another of the two may mend that.
     #[must_use]
     pub const fn is_key_mismatch(&self) -> bool {

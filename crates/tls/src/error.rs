@@ -87,6 +87,22 @@ pub enum Error {
     Settings(rustls::Error),
 }
 
+impl Error {
+    /// Returns the option with the mistake, such as `client_tls_key_file`. None if it is about several.
+    #[must_use]
+    pub const fn option(&self) -> Option<&'static str> {
+        match self {
+            Self::File { option, .. }
+            | Self::Missing { option, .. }
+            | Self::NoSystemRoots { option }
+            | Self::Protocols { option, .. }
+            | Self::Ciphers { option, .. }
+            | Self::Curves { option, .. } => Some(option),
+            _ => None,
+        }
+    }
+}
+
 /// Problem of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

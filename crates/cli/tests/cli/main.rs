@@ -291,6 +291,45 @@ fn a_mistake_in_the_auth_file_has_its_line() {
 }
 
 #[test]
+fn files_that_are_missing_are_told_with_their_lines_together_with_other_mistakes() {
+    let dir = Dir::new("together");
+    let users = dir.path("userlist.txt");
+    fs::write(&users, "hush-hush\n").unwrap();
+    let text = format!(
+        "pool_mod = session\nauth_type = hba\nauth_file = {}\nauth_hba_file = /none/hba\nauth_ident_file = /none/ident\n\
+         client_tls_sslmode = require\nclient_tls_key_file = /none/key\nclient_tls_cert_file = /none/cert\n",
+        users.display()
+    );
+    let (code, _, err) = with_file("check", &dir.config(&text));
+    assert_eq!(code, 1);
+    let line = |said: &str| {
+        let line = err.lines().find(|line| line.contains(said));
+        let line = line.unwrap_or_else(|| panic!("{said}: {err}"));
+        let place = line.split_once("ini:").unwrap_or_else(|| panic!("{err}")).1;
+        place.split(':').next().unwrap().parse::<u32>().unwrap()
+    };
+    let first = line("unknown key \"pool_mod\"");
+    assert!(
+        err.contains("userlist.txt:1: expected a user name"),
+        "{err}"
+    );
+    assert_eq!(line("auth_hba_file: cannot read \"/none/hba\""), first + 3);
+    assert_eq!(
+        line("auth_ident_file: cannot read \"/none/ident\""),
+        first + 4
+    );
+    assert_eq!(line("client_tls_cert_file: \"/none/cert\""), first + 7);
+    // Without the others, too.
+    let text = format!(
+        "auth_file = {}\nstrict_files = 1\n",
+        dir.path("none").display()
+    );
+    let (_, _, err) = with_file("check", &dir.config(&text));
+    let place = format!("ini:{first}: cannot read auth_file");
+    assert!(err.contains(&place), "{err}");
+}
+
+#[test]
 fn a_pidfile_of_a_living_process_keeps_it_from_starting() {
     let dir = Dir::new("pidfile");
     let file = dir.config("");
