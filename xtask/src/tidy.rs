@@ -2,6 +2,7 @@
 //! that plain `cargo test` includes them. Every finding says what to do instead.
 
 mod arrows;
+mod defaults;
 mod text;
 mod words;
 
@@ -14,6 +15,7 @@ use anyhow::{Context, Result, bail};
 use weir_lab::process::run_to_end;
 
 use crate::docs;
+use crate::tidy::defaults::Defaults;
 use crate::workspace::root;
 
 /// A finding.
@@ -81,13 +83,14 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn findings() -> Result<Vec<Finding>> {
+    let defaults = Defaults::new(&weir_config::reference_markdown());
     let mut findings: Vec<Finding> = sources()?
         .iter()
         .flat_map(|source| {
             let words = words::check(&source.path, &source.text);
-            text::check(&source.path, &source.text)
-                .into_iter()
-                .chain(words)
+            let defaults = defaults.check(&source.path, &source.text);
+            let text = text::check(&source.path, &source.text).into_iter();
+            text.chain(words).chain(defaults)
         })
         .collect();
     findings.extend(
