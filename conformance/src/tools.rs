@@ -47,11 +47,15 @@ pub fn require(program: &str, package: &str) -> Result<PathBuf> {
         .with_context(|| format!("{program} is not installed: apt-get install {package}"))
 }
 
-/// Directory of PostgreSQL's server programs, of the newest version.
+/// Directory of PostgreSQL's server programs: `CONFORMANCE_POSTGRES_BIN` if it is set (`scripts/versions.sh`), or else the newest
+/// version's.
 ///
 /// # Errors
 /// When no `initdb` is found.
 pub fn postgres_bin_dir() -> Result<PathBuf> {
+    if let Some(directory) = env::var_os("CONFORMANCE_POSTGRES_BIN") {
+        return Ok(directory.into());
+    }
     let mut versions: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
         .map(|entries| {
             entries
