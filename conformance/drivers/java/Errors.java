@@ -31,7 +31,7 @@ public final class Errors {
         config.setJdbcUrl(url(port, database));
         config.setMaximumPoolSize(1);
         config.setMinimumIdle(0);
-        config.setConnectionTimeout(3000);
+        config.setConnectionTimeout(6000);
         // The pool begins without a connection, as that of an application which was started before its database.
         config.setInitializationFailTimeout(-1);
         return new HikariDataSource(config);
