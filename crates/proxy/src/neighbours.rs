@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 
 use crate::global::{Place, lock};
-use crate::handover::{Link, LinkError, LinkMessage, Stay};
+use crate::handover::{Link, LinkError, LinkMessage};
 use crate::orders::Order;
 
 /// Side on which another process stands.
@@ -41,36 +41,31 @@ pub(crate) struct FarAsker {
     pub(crate) place: Place,
 }
 
-/// Message that must not get lost when a link is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Report {
-    /// Cancel request of that side is over.
-    CancelOver(FarAsker),
-    /// Order of that side is done here.
-    OrderOver(u64),
-    /// Clients that stay with this process.
-    Stay(Stay),
-}
-
-impl From<Report> for LinkMessage {
-    fn from(report: Report) -> Self {
-        match report {
-            Report::CancelOver(asker) => Self::CancelOver(asker),
-            Report::OrderOver(number) => Self::OrderOver(number),
-            Report::Stay(stay) => Self::Stay(stay),
-        }
-    }
-}
-
 #[derive(Debug, Default)]
 struct Links {
     older: Option<Arc<Link>>,
     newer: Option<Arc<Link>>,
-    /// True once the process that follows us serves clients.
-    has_successor: bool,
+    progress: Progress,
+}
+
+/// Progress of the process that follows us.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// Not all is sent that it has to know to start. Later messages wait.
+    #[default]
+    Offered,
+    /// It starts.
+    Starting,
+    /// It serves clients.
+    Serving,
 }
 
 impl Links {
+    /// True if messages to this side wait.
+    fn is_deaf(&self, side: Side) -> bool {
+        side == Side::Newer && self.progress == Progress::Offered
+    }
+
     fn at(&self, side: Side) -> Option<&Arc<Link>> {
         match side {
             Side::Older => self.older.as_ref(),
@@ -80,7 +75,7 @@ impl Links {
 
     fn serving(&self, side: Side) -> Option<&Arc<Link>> {
         self.at(side)
-            .filter(|_| side == Side::Older || self.has_successor)
+            .filter(|_| side == Side::Older || self.progress == Progress::Serving)
     }
 }
 
@@ -98,8 +93,8 @@ pub(crate) struct Neighbours {
     /// Orders of ours that the process on this side has not carried out yet.
     ordered: Mutex<HashMap<u64, Side>>,
     last_order: AtomicU64,
-    /// Reports that a full link did not take.
-    untold: Mutex<Vec<(Side, Report)>>,
+    /// Messages that must not get lost, which a full link did not take.
+    untold: Mutex<Vec<(Side, LinkMessage)>>,
 }
 
 impl Default for Neighbours {
@@ -124,29 +119,37 @@ impl Neighbours {
         lock(&self.links).older = Some(link);
     }
 
-    /// Gives a process that starts what it has to know, and passes all later orders on to it. Nothing is ordered between
-    /// the two.
+    /// Gives a process that starts what it has to know, and passes all later orders on to it: `collect` reads the orders that
+    /// hold, and none falls between these and the later ones. `send` sends them, and may wait.
     pub(crate) fn offer(
         &self,
         link: &Arc<Link>,
-        send: impl FnOnce(&Link) -> Result<(), LinkError>,
+        collect: impl FnOnce() -> Vec<Order>,
+        send: impl FnOnce(Vec<Order>) -> Result<(), LinkError>,
     ) -> Result<(), LinkError> {
         let mut links = lock(&self.links);
-        send(link)?;
-        (links.newer, links.has_successor) = (Some(Arc::clone(link)), false);
+        (links.newer, links.progress) = (Some(Arc::clone(link)), Progress::Offered);
+        let orders = collect();
+        drop(links);
+        if let Err(error) = send(orders) {
+            self.withdraw();
+            return Err(error);
+        }
+        lock(&self.links).progress = Progress::Starting;
+        self.tell();
         Ok(())
     }
 
     /// Takes the process that has started for the one that follows us.
     pub(crate) fn succeed_by(&self, link: Arc<Link>) {
         let mut links = lock(&self.links);
-        (links.newer, links.has_successor) = (Some(link), true);
+        (links.newer, links.progress) = (Some(link), Progress::Serving);
     }
 
     /// Forgets the process that was to follow us, and has not started.
     pub(crate) fn withdraw(&self) {
         let mut links = lock(&self.links);
-        if !links.has_successor {
+        if links.progress != Progress::Serving {
             links.newer = None;
             drop(links);
             self.forget(Side::Newer);
@@ -179,7 +182,7 @@ impl Neighbours {
         for (asker, _) in there {
             match asker.process == self.number {
                 true => ours.push(asker.place),
-                false => self.report(side.other(), Report::CancelOver(asker)),
+                false => self.report(side.other(), LinkMessage::CancelOver(asker)),
             }
         }
         ours
@@ -228,7 +231,7 @@ impl Neighbours {
         if asker.process == self.number {
             return Some(asker.place);
         }
-        self.report(side.other(), Report::CancelOver(asker));
+        self.report(side.other(), LinkMessage::CancelOver(asker));
         None
     }
 
@@ -237,23 +240,13 @@ impl Neighbours {
     /// Passes on an order, not to the side that it comes from. Returns numbers that [`Neighbours::has_open`] knows until it is
     /// carried out there.
     pub(crate) fn pass_order(&self, order: &Order, from: Option<Side>) -> Vec<u64> {
-        let links = lock(&self.links);
         let sides = Side::ALL.into_iter().filter(|side| Some(*side) != from);
-        let there = sides.filter_map(|side| Some((side, links.at(side)?)));
-        let numbers = there.filter_map(|(side, link)| {
+        let numbers = sides.filter_map(|side| {
+            lock(&self.links).at(side)?;
             let number = self.last_order.fetch_add(1, Ordering::Relaxed);
             lock(&self.ordered).insert(number, side);
-            let message = LinkMessage::Order(number, Box::new(order.clone()));
-            match link.send(&message, None) {
-                Ok(()) => Some(number),
-                Err(error) => {
-                    tracing::error!(
-                        "upgrade: an order cannot be passed on to the other process: {error}"
-                    );
-                    lock(&self.ordered).remove(&number);
-                    None
-                }
-            }
+            self.report(side, LinkMessage::Order(number, Box::new(order.clone())));
+            Some(number)
         });
         numbers.collect()
     }
@@ -272,24 +265,168 @@ impl Neighbours {
         numbers.iter().any(|number| open.contains(number))
     }
 
-    // --- reports ---
+    // --- messages that must not get lost ---
 
-    /// Reports to the process on this side, later if the link is full.
-    pub(crate) fn report(&self, to: Side, report: Report) {
-        lock(&self.untold).push((to, report));
+    /// Sends a message to the process on this side, later if the link is full.
+    pub(crate) fn report(&self, to: Side, message: LinkMessage) {
+        lock(&self.untold).push((to, message));
         self.tell();
     }
 
-    /// Sends the reports that a full link did not take before.
+    /// Sends the messages that a full link did not take before, in their order.
     pub(crate) fn tell(&self) {
         let mut untold = lock(&self.untold);
         if untold.is_empty() {
             return;
         }
         let links = lock(&self.links);
-        untold.retain(|(side, report)| {
-            let link = links.at(*side);
-            link.is_some_and(|link| link.send(&(*report).into(), None).is_err())
+        let mut full = HashSet::new();
+        untold.retain(|(side, message)| {
+            let Some(link) = links.at(*side) else {
+                return false;
+            };
+            if links.is_deaf(*side) || full.contains(side) {
+                return true;
+            }
+            let Err(error) = link.send(message, None) else {
+                return false;
+            };
+            if error.is_full() {
+                full.insert(*side);
+                return true;
+            }
+            tracing::error!("upgrade: a message to the other process is lost: {error}");
+            if let LinkMessage::Order(number, _) = message {
+                lock(&self.ordered).remove(number);
+            }
+            false
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(name: &str) -> Order {
+        Order::Pause(Some(name.to_owned()))
+    }
+
+    fn received(link: &Link) -> Vec<String> {
+        let mut all = Vec::new();
+        while link.has_news() {
+            match link.receive() {
+                Ok((LinkMessage::Standing(order), _)) => all.push(format!("standing {order:?}")),
+                Ok((LinkMessage::Order(_, order), _)) => all.push(format!("{order:?}")),
+                Ok((message, _)) => all.push(format!("{message:?}")),
+                Err(_) => break,
+            }
+        }
+        all
+    }
+
+    fn pair() -> (Arc<Link>, Link) {
+        let (ours, theirs) = Link::pair().unwrap();
+        (Arc::new(ours), Link::from(theirs))
+    }
+
+    #[test]
+    fn an_order_during_an_offer_comes_behind_it_and_none_is_lost() {
+        let neighbours = Neighbours::default();
+        let (ours, theirs) = pair();
+        let offered = neighbours.offer(
+            &ours,
+            || vec![order("before")],
+            |orders| {
+                // Somebody orders while the other process does not read yet.
+                assert_eq!(neighbours.pass_order(&order("meanwhile"), None).len(), 1);
+                for order in orders {
+                    ours.send(&LinkMessage::Standing(Box::new(order)), None)?;
+                }
+                Ok(())
+            },
+        );
+        assert!(offered.is_ok());
+        let numbers = neighbours.pass_order(&order("behind"), None);
+        assert!(neighbours.has_open(&numbers));
+        let expected = [
+            "standing Pause(Some(\"before\"))",
+            "Pause(Some(\"meanwhile\"))",
+            "Pause(Some(\"behind\"))",
+        ];
+        assert_eq!(received(&theirs), expected);
+        // A process that does not start keeps nobody waiting.
+        neighbours.withdraw();
+        assert!(!neighbours.has_open(&numbers));
+        assert!(neighbours.pass_order(&order("nobody"), None).is_empty());
+    }
+
+    #[test]
+    fn messages_wait_for_a_full_link_and_keep_their_order() {
+        let neighbours = Neighbours::default();
+        let (ours, theirs) = pair();
+        neighbours.follow(Arc::clone(&ours));
+        let mut sent = 0;
+        while lock(&neighbours.untold).is_empty() {
+            neighbours.pass_order(&order(&format!("{sent}")), None);
+            sent += 1;
+        }
+        neighbours.pass_order(&order("last"), None);
+        let mut heard = received(&theirs);
+        neighbours.tell();
+        heard.extend(received(&theirs));
+        let mut expected: Vec<_> = (0..sent)
+            .map(|number| format!("{:?}", order(&format!("{number}"))))
+            .collect();
+        expected.push(format!("{:?}", order("last")));
+        assert_eq!(heard, expected);
+    }
+
+    #[test]
+    fn a_process_between_two_others_passes_on_and_finds_the_way_back() {
+        let (first, middle, last) = <(Neighbours, Neighbours, Neighbours)>::default();
+        let ((first_end, older_end), (middle_end, newer_end)) = (pair(), pair());
+        first.succeed_by(first_end);
+        middle.follow(Arc::new(older_end));
+        middle.succeed_by(middle_end);
+        last.follow(Arc::new(newer_end));
+        let place = Place {
+            worker: 2,
+            client: 5_u64.into(),
+        };
+        assert!(last.pass_cancel(7, b"key", place));
+        let at =
+            |neighbours: &Neighbours, side| Arc::clone(lock(&neighbours.links).at(side).unwrap());
+        let read = |neighbours: &Neighbours, side| at(neighbours, side).receive().unwrap().0;
+        let LinkMessage::Cancel { pid, key, asker } = read(&middle, Side::Newer) else {
+            panic!("no cancel");
+        };
+        assert!(middle.relay_cancel(Some(Side::Newer), pid, &key, asker));
+        assert!(matches!(
+            read(&first, Side::Newer),
+            LinkMessage::Cancel { pid: 7, .. }
+        ));
+        first.report(Side::Newer, LinkMessage::CancelOver(asker));
+        let LinkMessage::CancelOver(over) = read(&middle, Side::Older) else {
+            panic!("not over");
+        };
+        assert_eq!(middle.cancel_is_over(over), None);
+        let LinkMessage::CancelOver(over) = read(&last, Side::Older) else {
+            panic!("not over");
+        };
+        assert_eq!(last.cancel_is_over(over), Some(place));
+        assert_eq!(last.cancel_is_over(over), None);
+        // The end of the first process ends what it had.
+        assert!(last.pass_cancel(8, b"key", place));
+        let LinkMessage::Cancel { pid, key, asker } = read(&middle, Side::Newer) else {
+            panic!("no cancel");
+        };
+        assert!(middle.relay_cancel(Some(Side::Newer), pid, &key, asker));
+        let ended = at(&middle, Side::Older);
+        assert_eq!(middle.part(&ended), []);
+        assert!(matches!(
+            read(&last, Side::Older),
+            LinkMessage::CancelOver(_)
+        ));
     }
 }

@@ -15,8 +15,9 @@ use weir_wire::sqlstate::SqlState;
 
 use crate::console::DATABASES;
 use crate::global::{Global, GlobalPool, cluster_name, lock};
+use crate::handover::LinkMessage;
 use crate::mailbox::{Mailbox, Message};
-use crate::neighbours::{Report, Side};
+use crate::neighbours::Side;
 
 mod standing;
 
@@ -243,7 +244,7 @@ impl Receipt {
             && let Some(global) = global.upgrade()
         {
             let neighbours = &global.succession.neighbours;
-            neighbours.report(side, Report::OrderOver(number));
+            neighbours.report(side, LinkMessage::OrderOver(number));
         }
     }
 }

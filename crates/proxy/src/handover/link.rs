@@ -58,6 +58,13 @@ pub enum LinkError {
     Version(u8),
 }
 
+impl LinkError {
+    /// True if the other process has not read what was sent before.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
 impl From<Errno> for LinkError {
     fn from(error: Errno) -> Self {
         match error {

@@ -12,7 +12,7 @@ use crate::global::{Global, Place, lock};
 use crate::handover::{Link, LinkMessage, Moved, Stay};
 use crate::listen::Passed;
 use crate::mailbox::{CancelFrom, Message};
-use crate::neighbours::{FarAsker, Report, Side};
+use crate::neighbours::{FarAsker, Side};
 use crate::orders::{Order, Receipt};
 use crate::socket::Socket;
 use crate::worker::Arrival;
@@ -79,10 +79,10 @@ impl Running {
         settings: Vec<Order>,
         report: &std::os::unix::net::UnixStream,
     ) -> Result<(), crate::LinkError> {
-        self.global.succession.neighbours.offer(link, |link| {
-            let standing = [settings, self.global.standing()].concat();
-            link.offer(&lock(&self.offered).sockets, standing, report)
-        })
+        let collect = || [settings, self.global.standing()].concat();
+        let send = |standing| link.offer(&lock(&self.offered).sockets, standing, report);
+        let neighbours = &self.global.succession.neighbours;
+        neighbours.offer(link, collect, send)
     }
 
     /// Takes an offer back: the other process has not started.
@@ -195,7 +195,7 @@ pub(crate) fn cancel(global: &Global, side: Side, pid: u32, key: &[u8], asker: F
     let Some((place, mailbox)) = mailbox else {
         let neighbours = &global.succession.neighbours;
         if !neighbours.relay_cancel(Some(side), pid, key, asker) {
-            neighbours.report(side, Report::CancelOver(asker));
+            neighbours.report(side, LinkMessage::CancelOver(asker));
         }
         return;
     };

@@ -19,8 +19,9 @@ use super::timers::Timer;
 use super::{Missing, Worker};
 use crate::driver::{Driver, Key, Owner};
 use crate::global::Place;
+use crate::handover::LinkMessage;
 use crate::mailbox::{CancelFrom, Message};
-use crate::neighbours::{FarAsker, Report, Side};
+use crate::neighbours::{FarAsker, Side};
 use crate::securing::Securing;
 use crate::socket::Target;
 use crate::transport::Outgoing;
@@ -459,7 +460,7 @@ impl<D: Driver> Worker<D> {
                 self.remove_client(id, Leaving::Orderly, "cancel request");
             }
             Some(CancelAsker::Neighbour(side, asker)) => {
-                let over = Report::CancelOver(asker);
+                let over = LinkMessage::CancelOver(asker);
                 self.global.succession.neighbours.report(side, over);
             }
             Some(CancelAsker::There(place)) => {

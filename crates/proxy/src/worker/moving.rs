@@ -29,7 +29,7 @@ use crate::driver::{Driver, Key, Owner};
 use crate::global::{GlobalGroup, lock};
 use crate::handover::{Link, LinkError, LinkMessage, Moved, Proofs};
 use crate::listen::Accepted;
-use crate::neighbours::{Report, Side};
+use crate::neighbours::Side;
 use crate::socket::Stream;
 
 /// Interval between two checks of clients that could not move yet.
@@ -96,7 +96,7 @@ impl<D: Driver> Worker<D> {
             stay.with_tls
         );
         let neighbours = &succession.neighbours;
-        neighbours.report(Side::Newer, Report::Stay(stay));
+        neighbours.report(Side::Newer, LinkMessage::Stay(stay));
     }
 
     /// Moves clients that could not move before.

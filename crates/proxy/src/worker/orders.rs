@@ -309,6 +309,7 @@ impl<D: Driver> Worker<D> {
             Until::Workers { .. } => Some(Ok(())),
         };
         let neighbours = &self.global.succession.neighbours;
+        neighbours.tell();
         let is_done_elsewhere = || !neighbours.has_open(&pending.elsewhere);
         match outcome.filter(|outcome| outcome.is_err() || is_done_elsewhere()) {
             Some(outcome) => self.order_done(question, outcome),

@@ -105,12 +105,11 @@ impl World {
         workers.append(&mut self.workers);
         (self.workers, self.wakeups) = (workers, wakeups);
         let neighbours = &old.succession.neighbours;
-        neighbours
-            .offer(&link, |_| {
-                self.global.adopt(old.standing());
-                Ok(())
-            })
-            .unwrap();
+        let adopt = |orders| {
+            self.global.adopt(orders);
+            Ok(())
+        };
+        neighbours.offer(&link, || old.standing(), adopt).unwrap();
         neighbours.succeed_by(Arc::clone(&link));
         let neighbours = &self.global.succession.neighbours;
         neighbours.follow(Arc::clone(&successor));
