@@ -16,6 +16,9 @@ use weir_lab::{compare, load, null, report};
 
 use crate::weir;
 
+/// Variable with directories of poolers, separated as in `PATH`.
+const BIN_DIR: &str = "WEIR_BENCH_BIN_DIR";
+
 /// Commands of the lab.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
@@ -23,11 +26,12 @@ pub(crate) enum Bench {
     #[command(
         after_help = "Profiles: smoke (under 5 minutes), quick (about 90 minutes), full (the published matrix, \
         hours). Everything needed is started on loopback and stopped again: PostgreSQL with its own data, the poolers, \
-        the load. Programs that are not on this machine are skipped and said.\n\n\
+        the load. Programs that are not on this machine are skipped and said: --target-bin names one, and those in \
+        the directories of WEIR_BENCH_BIN_DIR are found by their names before those on PATH.\n\n\
         Ctrl-C stops it and leaves a valid part of the result; --resume DIR does the rest.\n\n\
         Examples:\n  \
         weir bench run                                   the smoke profile of every experiment\n  \
-        weir bench run quick -e p1,p2                    two published experiments\n  \
+        weir bench run quick -e p1,p2                    two published experiments: statements over TLS\n  \
         weir bench run quick -e p1 -t pgbouncer,weir-2 --set clients=100\n  \
         weir bench run quick -e p1 --target-bin odyssey=/opt/odyssey/odyssey"
     )]
@@ -351,6 +355,9 @@ fn with_files(mut options: Options, files: &Files) -> Options {
         programs.insert(name.clone(), path.clone());
     }
     options.programs = programs;
+    if let Some(directories) = std::env::var_os(BIN_DIR) {
+        options.program_directories = std::env::split_paths(&directories).collect();
+    }
     options.experiment_files.clone_from(&files.experiment_file);
     options.target_files.clone_from(&files.target_file);
     options

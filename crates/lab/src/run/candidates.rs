@@ -33,13 +33,14 @@ impl Candidates {
         chosen: &[(Experiment, Design)],
         targets: &Catalog,
         programs: &BTreeMap<String, PathBuf>,
+        directories: &[PathBuf],
     ) -> Result<Self, Error> {
         let mut new = Self::default();
         let candidate = |name: &str, target: &str| -> Result<Candidate, Error> {
             let instance = targets.find(target)?;
             Ok(Candidate {
                 name: name.to_owned(),
-                found: Found::look(&instance, programs),
+                found: Found::look(&instance, programs, directories),
                 instance,
                 twin_of: (name != target).then(|| target.to_owned()),
             })
@@ -83,6 +84,25 @@ impl Candidates {
             Some(format!("{}: {reason}", candidate.name))
         };
         self.list.iter().filter_map(reason).collect()
+    }
+
+    /// Returns the versions of the programs in front of others, by their names.
+    pub(super) fn front_versions(&self) -> BTreeMap<String, String> {
+        let version = |front: &Candidate| {
+            let text = front.found.as_ref().ok()?.text.clone()?;
+            Some((front.name.clone(), text))
+        };
+        self.fronts.iter().filter_map(version).collect()
+    }
+
+    /// Returns the descriptions of all candidates as files: name and text, each once.
+    pub(super) fn descriptions(&self) -> BTreeMap<String, String> {
+        let all = self.list.iter().chain(&self.fronts);
+        all.map(|candidate| {
+            let definition = &candidate.instance.definition;
+            (definition.file_name.clone(), definition.source.clone())
+        })
+        .collect()
     }
 
     pub(super) fn records(&self) -> Vec<record::Target> {
