@@ -95,14 +95,28 @@ impl Candidates {
         self.fronts.iter().filter_map(version).collect()
     }
 
-    /// Returns the descriptions of all candidates as files: name and text, each once.
-    pub(super) fn descriptions(&self) -> BTreeMap<String, String> {
-        let all = self.list.iter().chain(&self.fronts);
-        all.map(|candidate| {
+    /// Returns the descriptions of all candidates as files: name and text, each text once and each name once.
+    pub(super) fn descriptions(&self) -> Vec<(String, String)> {
+        let mut files: Vec<(String, String)> = Vec::new();
+        for candidate in self.list.iter().chain(&self.fronts) {
             let definition = &candidate.instance.definition;
-            (definition.file_name.clone(), definition.source.clone())
-        })
-        .collect()
+            if files.iter().any(|(_, text)| *text == definition.source) {
+                continue;
+            }
+            let mut name = definition.file_name.clone();
+            while files.iter().any(|(known, _)| *known == name) {
+                name.insert_str(0, "other-");
+            }
+            files.push((name, definition.source.clone()));
+        }
+        files
+    }
+
+    /// Returns the name of the file in [`Self::descriptions`] that describes a target.
+    pub(super) fn file_of(&self, target: &str) -> Option<String> {
+        let source = &self.get(target)?.instance.definition.source;
+        let mut files = self.descriptions().into_iter();
+        files.find_map(|(name, text)| (text == *source).then_some(name))
     }
 
     pub(super) fn records(&self) -> Vec<record::Target> {

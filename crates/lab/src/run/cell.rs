@@ -68,8 +68,7 @@ impl Failure {
         };
         let mut words =
             format!("{error}\nIts configuration and whole logs are in {configurations}.");
-        if let Some(candidate) = candidates.get(&planned.target) {
-            let file = &candidate.instance.definition.file_name;
+        if let Some(file) = candidates.file_of(&planned.target) {
             words.push_str(&format!(
                 " To try another configuration, change targets/{file} and give it with --target-file."
             ));

@@ -69,6 +69,28 @@ fn a_description_that_was_never_tried_says_so_in_its_record() {
 }
 
 #[test]
+fn two_descriptions_with_the_same_file_name_are_both_kept() {
+    let mut targets = target::Catalog::builtin().unwrap();
+    let own = targets.find("pgbouncer").unwrap().definition.source;
+    let own = own.replace("name = \"pgbouncer\"", "name = \"mine\"");
+    targets.add(target::Definition::parse("elsewhere/pgbouncer.toml", &own).unwrap());
+    let catalog = experiment::Catalog::builtin().unwrap();
+    let mut options = options(&["aa"]);
+    options.profile = "quick".to_owned();
+    options.changes.targets = ["pgbouncer", "pgbouncer-again", "mine"]
+        .map(str::to_owned)
+        .to_vec();
+    let chosen = choose(&options, &catalog).unwrap();
+    let candidates = Candidates::new(&chosen, &targets, &BTreeMap::new(), &[]).unwrap();
+    let files = candidates.descriptions();
+    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["pgbouncer.toml", "other-pgbouncer.toml"]);
+    assert_eq!(files[1].1, own);
+    let file = candidates.file_of("mine");
+    assert_eq!(file.as_deref(), Some("other-pgbouncer.toml"));
+}
+
+#[test]
 fn options_survive_the_way_through_a_file() {
     let mut options = options(&["p1"]);
     options.changes.measure_s = Some(1.5);

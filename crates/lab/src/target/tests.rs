@@ -215,6 +215,19 @@ fn peers_get_the_settings_that_their_runs_were_seen_to_need() {
 }
 
 #[test]
+fn what_is_in_the_way_of_a_target_is_said_with_the_time() {
+    let within = Duration::from_secs(30);
+    let silent = Obstacle::DoesNotListen {
+        program: "odyssey".to_owned(),
+        within,
+    };
+    assert_eq!(silent.to_string(), "odyssey did not listen within 30s");
+    let closed = Obstacle::NoLogin { within };
+    let words = "no login and query succeeded within 30s";
+    assert_eq!(closed.to_string(), words);
+}
+
+#[test]
 fn a_target_that_is_not_ready_is_reported_with_its_words_and_those_of_psql() {
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
