@@ -304,7 +304,7 @@ fn a_target_that_does_not_start_is_reported_with_its_own_words_and_psqls() {
     let program = programs.join("stand-in-that-ends");
     fs::write(&program, ENDS_PROGRAM).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let arguments = "run smoke -e p1 -t pgbouncer,ends,deaf --target-file ends.toml --target-file deaf.toml --scale 1 \
+    let arguments = "run smoke -e p1 -t weir-1,pgbouncer,ends,deaf --target-file ends.toml --target-file deaf.toml --scale 1 \
                      --set clients=2 --warm-up 0 --measure 1 -o result";
     let arguments: Vec<&str> = arguments.split_whitespace().collect();
     let output = command(&arguments, directory.path())
@@ -358,6 +358,13 @@ fn a_target_that_does_not_start_is_reported_with_its_own_words_and_psqls() {
         let kept = fs::read_dir(kept.join("target-0")).unwrap().count();
         assert_eq!(kept, 2, "{target}: a configuration and a log");
     }
+    // No child gets the variable with the directories: Weir would refuse it.
+    let cells = cells(&file("result"));
+    let measured = cells.iter().filter(|cell| cell["failed"].is_null());
+    let measured: BTreeSet<&str> = measured
+        .map(|cell| cell["target"].as_str().unwrap())
+        .collect();
+    assert_eq!(measured, ["weir-1", "pgbouncer"].into(), "{errors}");
     // The descriptions are there to be changed, also that of a target which comes with the program.
     for name in ["ends.toml", "deaf.toml", "pgbouncer.toml"] {
         assert!(file("result/targets").join(name).is_file(), "{name}");

@@ -11,13 +11,11 @@ use clap::{Args, Subcommand};
 use weir_command::exit::{Exit, complain, print};
 use weir_lab::experiment::Changes;
 use weir_lab::interrupt::Interrupt;
+use weir_lab::process::BIN_DIRECTORIES;
 use weir_lab::run::{self, Error, Finished, Options, Progress};
 use weir_lab::{compare, load, null, report};
 
 use crate::weir;
-
-/// Variable with directories of poolers, separated as in `PATH`.
-const BIN_DIR: &str = "WEIR_BENCH_BIN_DIR";
 
 /// Commands of the lab.
 #[derive(Debug, Subcommand)]
@@ -355,7 +353,7 @@ fn with_files(mut options: Options, files: &Files) -> Options {
         programs.insert(name.clone(), path.clone());
     }
     options.programs = programs;
-    if let Some(directories) = std::env::var_os(BIN_DIR) {
+    if let Some(directories) = std::env::var_os(BIN_DIRECTORIES) {
         options.program_directories = std::env::split_paths(&directories).collect();
     }
     options.experiment_files.clone_from(&files.experiment_file);

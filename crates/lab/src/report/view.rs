@@ -100,7 +100,7 @@ pub(crate) fn versioned(target: &Target) -> String {
     let versioned = || {
         let (name, rest) = target.version.as_deref()?.split_once(' ')?;
         let has_digit = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
-        let number = rest.split([' ', ';']).find(has_digit)?;
+        let number = rest.split([' ', ';', ',', '(', ')']).find(has_digit)?;
         let begins = title.get(..name.len())?.eq_ignore_ascii_case(name);
         let (name, others) = title.split_at_checked(name.len())?;
         let whole = begins && !others.starts_with(|c: char| c.is_alphanumeric());

@@ -66,11 +66,12 @@ impl Failure {
         let Self::Start(error) = self else {
             return self.to_string();
         };
-        let mut words =
-            format!("{error}\nIts configuration and whole logs are in {configurations}.");
+        let mut words = format!(
+            "{error}\nIts configuration and whole logs are in {configurations} of the result."
+        );
         if let Some(file) = candidates.file_of(&planned.target) {
             words.push_str(&format!(
-                " To try another configuration, change targets/{file} and give it with --target-file."
+                " To try another configuration, change targets/{file} there and give it with --target-file."
             ));
         }
         words

@@ -75,12 +75,14 @@ fn here(
 ) -> usize {
     let is_here = |name: &&String| {
         let instance = targets.find(experiment.target(name)).ok();
-        instance.is_some_and(|instance| find(&instance, options).is_ok())
+        instance.is_some_and(|instance| {
+            Found::is_here(&instance, &options.programs, &options.program_directories)
+        })
     };
     names.iter().filter(is_here).count()
 }
 
-fn find(instance: &Instance, options: &Options) -> Result<Found, String> {
+fn look(instance: &Instance, options: &Options) -> Result<Found, String> {
     Found::look(instance, &options.programs, &options.program_directories)
 }
 
@@ -90,7 +92,7 @@ fn describe(definition: &Definition, targets: &target::Catalog, options: &Option
     let instance = targets
         .find(&pattern)
         .or_else(|_| targets.find(&pattern.replace('N', "2")));
-    let found = match instance.map(|instance| find(&instance, options)) {
+    let found = match instance.map(|instance| look(&instance, options)) {
         Ok(Ok(found)) => found.text.unwrap_or_else(|| "here".to_owned()),
         Ok(Err(reason)) => reason,
         Err(error) => error.to_string(),

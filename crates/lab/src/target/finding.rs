@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Definition, Instance};
 use crate::environment;
-use crate::process::find_program;
+use crate::process::{BIN_DIRECTORIES, find_program};
 
 /// First two numbers of a version; zeros if a program reports none.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
@@ -50,6 +50,17 @@ pub struct Found {
 }
 
 impl Found {
+    /// True if [`Self::look`] would find all programs. Starts none of them.
+    #[must_use]
+    pub fn is_here(
+        instance: &Instance,
+        given: &BTreeMap<String, PathBuf>,
+        first: &[PathBuf],
+    ) -> bool {
+        let mut programs = instance.definition.program.iter();
+        programs.all(|(key, program)| locate(key, &program.names, given, first).is_ok())
+    }
+
     /// Looks for the programs of `instance`: `given` has the paths that the user named, `first` the directories that
     /// come before the path of the system.
     ///
@@ -116,7 +127,7 @@ fn locate(
         .find_map(|name| find_program(name, first).ok())
         .ok_or_else(|| {
             format!(
-                "`{key}` is not on this machine; point at it with --target-bin {key}=PATH, or put it into a directory of WEIR_BENCH_BIN_DIR"
+                "`{key}` is not on this machine; point at it with --target-bin {key}=PATH, or put it into a directory of {BIN_DIRECTORIES}"
             )
         })
 }

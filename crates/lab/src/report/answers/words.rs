@@ -223,11 +223,12 @@ fn basis(standings: &[&Standing<'_>]) -> Prose {
 
 /// Returns the poolers that could not be compared, with the reason.
 fn left_out(contest: &Contest<'_, '_>) -> Prose {
-    let names_of = |reason: Absence| {
+    let names_of = |reason: Absence| -> Vec<Prose> {
         let found = contest.absent.iter();
         let found = found.filter(|(_, absence)| *absence == reason);
-        let names: Vec<String> = found.map(|(target, _)| named(target)).collect();
-        names.join("; ")
+        found
+            .map(|(target, _)| Prose::quote(&named(target)))
+            .collect()
     };
     let mut prose = Prose::default();
     for (reason, words) in [
@@ -236,7 +237,7 @@ fn left_out(contest: &Contest<'_, '_>) -> Prose {
     ] {
         let names = names_of(reason);
         if !names.is_empty() {
-            prose = prose.text("; ").name(&names).text(words);
+            prose = prose.text("; ").then(enumerated(names)).text(words);
         }
     }
     prose

@@ -144,6 +144,11 @@ fn a_version_stands_behind_the_name_of_its_program() {
             "PgBouncer in front of Pgpool-II",
         ),
         ("Odyssey", "started at 10", "Odyssey"),
+        (
+            "Odyssey, 1 worker",
+            "odyssey (git: 1.5.1)",
+            "Odyssey 1.5.1, 1 worker",
+        ),
     ] {
         assert_eq!(versioned(title, version), expected);
     }
