@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -293,17 +293,23 @@ unprivileged = true
 stop = ["TERM"]
 "#;
 
-#[test]
-fn a_target_that_does_not_start_is_reported_with_its_own_words_and_psqls() {
-    let directory = TempDir::new().unwrap();
-    let file = |name: &str| directory.path().join(name);
-    fs::write(file("ends.toml"), ENDS).unwrap();
-    fs::write(file("deaf.toml"), SERVES_NOBODY).unwrap();
-    let programs = file("programs");
+/// Writes the descriptions of both targets, and the program of the first; returns the directory of the program.
+fn write_stand_ins(directory: &Path) -> PathBuf {
+    fs::write(directory.join("ends.toml"), ENDS).unwrap();
+    fs::write(directory.join("deaf.toml"), SERVES_NOBODY).unwrap();
+    let programs = directory.join("programs");
     fs::create_dir(&programs).unwrap();
     let program = programs.join("stand-in-that-ends");
     fs::write(&program, ENDS_PROGRAM).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    programs
+}
+
+#[test]
+fn a_target_that_does_not_start_is_reported_with_its_own_words_and_psqls() {
+    let directory = TempDir::new().unwrap();
+    let file = |name: &str| directory.path().join(name);
+    let programs = write_stand_ins(directory.path());
     let arguments = "run smoke -e p1 -t weir-1,pgbouncer,ends,deaf --target-file ends.toml --target-file deaf.toml --scale 1 \
                      --set clients=2 --warm-up 0 --measure 1 -o result";
     let arguments: Vec<&str> = arguments.split_whitespace().collect();
