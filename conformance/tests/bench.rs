@@ -12,7 +12,8 @@ mod noise;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -231,6 +232,150 @@ fn check(cell: &Value, result: &Path) {
             > 0,
         "{cell}"
     );
+}
+
+/// Target that prints why it does not start, and ends.
+const ENDS: &str = r#"
+name = "ends"
+title = "Stand-in that ends"
+fairness = "It does not start."
+tried = true
+[program.ends]
+names = ["stand-in-that-ends"]
+version = ["--version"]
+[[file]]
+path = "ends.conf"
+text = "certificate = {{ certificate }}\n"
+[[process]]
+program = "ends"
+arguments = ["{{ dir }}/ends.conf"]
+stop = ["TERM"]
+"#;
+
+/// Program of the target that ends.
+const ENDS_PROGRAM: &str = "#!/bin/sh
+if [ \"$1\" = --version ]; then echo 'stand-in 9.9'; exit; fi
+echo 'reading the configuration'
+echo 'cannot load the certificate: no such format' >&2
+exit 3
+";
+
+/// Target that listens, writes a line for each connection, and serves none.
+const SERVES_NOBODY: &str = r#"
+name = "deaf"
+title = "HAProxy without a server"
+fairness = "It does not start."
+tried = true
+ready_within_s = 2
+[program.haproxy]
+names = ["haproxy"]
+version = ["-v"]
+[[file]]
+path = "haproxy.cfg"
+text = """
+global
+    log stdout format raw local0
+defaults
+    mode tcp
+    log global
+    option tcplog
+    timeout connect 1s
+    timeout client 1s
+    timeout server 1s
+listen postgres
+    bind 127.0.0.1:{{ port }}
+    server nowhere 127.0.0.1:{{ ports[0] }}
+"""
+[[process]]
+program = "haproxy"
+arguments = ["-db", "-f", "{{ dir }}/haproxy.cfg"]
+unprivileged = true
+stop = ["TERM"]
+"#;
+
+/// Writes the descriptions of both targets, and the program of the first; returns the directory of the program.
+fn write_stand_ins(directory: &Path) -> PathBuf {
+    fs::write(directory.join("ends.toml"), ENDS).unwrap();
+    fs::write(directory.join("deaf.toml"), SERVES_NOBODY).unwrap();
+    let programs = directory.join("programs");
+    fs::create_dir(&programs).unwrap();
+    let program = programs.join("stand-in-that-ends");
+    fs::write(&program, ENDS_PROGRAM).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    programs
+}
+
+#[test]
+fn a_target_that_does_not_start_is_reported_with_its_own_words_and_psqls() {
+    let directory = TempDir::new().unwrap();
+    let file = |name: &str| directory.path().join(name);
+    let programs = write_stand_ins(directory.path());
+    let arguments = "run smoke -e p1 -t weir-1,pgbouncer,ends,deaf --target-file ends.toml --target-file deaf.toml --scale 1 \
+                     --set clients=2 --warm-up 0 --measure 1 -o result";
+    let arguments: Vec<&str> = arguments.split_whitespace().collect();
+    let output = command(&arguments, directory.path())
+        .env("WEIR_BENCH_BIN_DIR", &programs)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report = fs::read_to_string(file("result/report.md")).unwrap();
+    let failed = |target: &str| {
+        let cells = cells(&file("result"));
+        let cell = cells
+            .into_iter()
+            .find(|cell| cell["target"] == target)
+            .unwrap();
+        let words = cell["failed"].as_str().unwrap().to_owned();
+        (
+            words,
+            file("result").join(cell["configurations"].as_str().unwrap()),
+        )
+    };
+    for (target, expected) in [
+        (
+            "ends",
+            &[
+                "ends did not start: ends ended (exit status: 3)",
+                "  | reading the configuration",
+                "  | cannot load the certificate: no such format",
+                "change targets/ends.toml",
+            ][..],
+        ),
+        (
+            "deaf",
+            &[
+                "deaf did not start: no login and query succeeded within 2s",
+                "  | psql: error: connection to server at \"127.0.0.1\"",
+                " postgres postgres/nowhere ",
+                "change targets/deaf.toml",
+            ],
+        ),
+    ] {
+        let (words, kept) = failed(target);
+        for words_expected in expected {
+            // In the record, at the terminal, and in the report.
+            for place in [&words, &errors, &report] {
+                assert!(
+                    place.contains(words_expected),
+                    "{target}, {words_expected}: {place}"
+                );
+            }
+        }
+        let kept = fs::read_dir(kept.join("target-0")).unwrap().count();
+        assert_eq!(kept, 2, "{target}: a configuration and a log");
+    }
+    // No child gets the variable with the directories: Weir would refuse it.
+    let cells = cells(&file("result"));
+    let measured = cells.iter().filter(|cell| cell["failed"].is_null());
+    let measured: BTreeSet<&str> = measured
+        .map(|cell| cell["target"].as_str().unwrap())
+        .collect();
+    assert_eq!(measured, ["weir-1", "pgbouncer"].into(), "{errors}");
+    // The descriptions are there to be changed, also that of a target which comes with the program.
+    for name in ["ends.toml", "deaf.toml", "pgbouncer.toml"] {
+        assert!(file("result/targets").join(name).is_file(), "{name}");
+    }
+    assert!(report.contains("stand-in 9.9"), "{report}");
 }
 
 #[test]

@@ -146,6 +146,7 @@ fn check(seen: &Value, width: u32) -> Result<()> {
     ensure!(seen["hatched"].as_u64() > Some(3), "no hatched tile");
     let headings = seen["headings"].as_array().context("no headings")?;
     for heading in [
+        "Which pooler",
         "Verdict",
         "Where Weir loses",
         "Threats to validity",

@@ -54,7 +54,7 @@ fn the_same_program_twice_is_noise_and_a_slowed_weir_is_found() {
     let (good, compared) = bench(&["compare", "before", "after"], directory.path());
     assert!(good, "{compared}");
     let cpu = compared
-        .split("noise: Pooler CPU per transaction")
+        .split(": Pooler CPU per transaction")
         .nth(1)
         .unwrap();
     let change = |target: &str| {

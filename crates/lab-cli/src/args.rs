@@ -20,6 +20,8 @@ Examples:
 Environment:
   WEIR_BIN   the weir to measure; without it the one beside weir-lab, then the one on PATH.
              weir bench and weir tune set it to themselves.
+  WEIR_BENCH_BIN_DIR
+             directories with other poolers for weir bench, separated by colons; they come before PATH.
 
 Exit codes:
   0  done, or stopped as asked

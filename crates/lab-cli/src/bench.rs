@@ -11,6 +11,7 @@ use clap::{Args, Subcommand};
 use weir_command::exit::{Exit, complain, print};
 use weir_lab::experiment::Changes;
 use weir_lab::interrupt::Interrupt;
+use weir_lab::process::BIN_DIRECTORIES;
 use weir_lab::run::{self, Error, Finished, Options, Progress};
 use weir_lab::{compare, load, null, report};
 
@@ -23,11 +24,12 @@ pub(crate) enum Bench {
     #[command(
         after_help = "Profiles: smoke (under 5 minutes), quick (about 90 minutes), full (the published matrix, \
         hours). Everything needed is started on loopback and stopped again: PostgreSQL with its own data, the poolers, \
-        the load. Programs that are not on this machine are skipped and said.\n\n\
+        the load. Programs that are not on this machine are skipped and said: --target-bin names one, and those in \
+        the directories of WEIR_BENCH_BIN_DIR are found by their names before those on PATH.\n\n\
         Ctrl-C stops it and leaves a valid part of the result; --resume DIR does the rest.\n\n\
         Examples:\n  \
         weir bench run                                   the smoke profile of every experiment\n  \
-        weir bench run quick -e p1,p2                    two published experiments\n  \
+        weir bench run quick -e p1,p2                    two published experiments: statements over TLS\n  \
         weir bench run quick -e p1 -t pgbouncer,weir-2 --set clients=100\n  \
         weir bench run quick -e p1 --target-bin odyssey=/opt/odyssey/odyssey"
     )]
@@ -351,6 +353,9 @@ fn with_files(mut options: Options, files: &Files) -> Options {
         programs.insert(name.clone(), path.clone());
     }
     options.programs = programs;
+    if let Some(directories) = std::env::var_os(BIN_DIRECTORIES) {
+        options.program_directories = std::env::split_paths(&directories).collect();
+    }
     options.experiment_files.clone_from(&files.experiment_file);
     options.target_files.clone_from(&files.target_file);
     options

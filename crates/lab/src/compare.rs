@@ -108,7 +108,7 @@ fn tables(before: &View<'_>, after: &View<'_>) -> Vec<Comparisons> {
             ];
             let pairs = pair::all(&sides, metric);
             if !pairs.is_empty() {
-                let experiment = one.experiment.name.clone();
+                let experiment = one.experiment.title.clone();
                 tables.push(Comparisons {
                     experiment,
                     metric,
@@ -169,6 +169,7 @@ fn row(metric: Metric, pair: &Pair) -> Vec<Entry> {
     let (text, tone) = match pair.verdict {
         Verdict::Better => (change, Tone::Better(step)),
         Verdict::Noise => (format!("~ {change}"), Tone::Noise),
+        Verdict::OtherWork => (format!("≠ {change}"), Tone::Unjudged),
         Verdict::Unjudged => (format!("? {change}"), Tone::Unjudged),
         Verdict::Worse => (change, Tone::Worse(step)),
     };

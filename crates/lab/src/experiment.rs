@@ -351,7 +351,19 @@ impl Experiment {
             published: self.published(),
             published_setup: self.published_setup.clone(),
             caveats: self.caveats.clone(),
+            setting: Some(self.setting()),
             plan: design.plan(),
+        }
+    }
+
+    /// Returns the set-up that all cells share.
+    #[must_use]
+    pub fn setting(&self) -> record::Setting {
+        record::Setting {
+            tls: self.pooler.tls != Tls::None,
+            front: self.pooler.front.clone(),
+            replicas: self.server.replicas,
+            database: self.server.null.is_none(),
         }
     }
 

@@ -23,6 +23,10 @@ pub struct Process {
     stop_signals: Vec<Signal>,
 }
 
+/// Variable with directories in which programs are looked for before `PATH`. No child gets it: Weir refuses variables
+/// of its own prefix that it does not know.
+pub const BIN_DIRECTORIES: &str = "WEIR_BENCH_BIN_DIR";
+
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 impl Process {
@@ -48,6 +52,7 @@ impl Process {
         let output = File::create(log).map_err(Error::file("write", log))?;
         let errors = output.try_clone().map_err(Error::file("write", log))?;
         let child = command
+            .env_remove(BIN_DIRECTORIES)
             .stdin(input)
             .stdout(output)
             .stderr(errors)

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 /// The version of these records. A reader refuses a newer one.
 pub const FORMAT: u32 = 1;
 
+/// Section of [`Run::environment`] with the versions of programs in front of the targets, such as HAProxy.
+pub const FRONT: &str = "in front";
+
 /// Description of a run, in `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -60,10 +63,26 @@ pub struct Experiment {
     pub published_setup: Option<String>,
     /// Limits of comparability and facts needed for the interpretation, each a sentence.
     pub caveats: Vec<String>,
+    /// Set-up that all cells share; absent in results of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setting: Option<Setting>,
     /// Cells of one block. They tell a reader what is missing from an interrupted run; if empty, only cells that
     /// were measured at least once are known.
     #[serde(default)]
     pub plan: Vec<Planned>,
+}
+
+/// Set-up that all cells of an experiment share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// True if clients use TLS, unless the factor `tls` says otherwise.
+    pub tls: bool,
+    /// Program between the clients and several instances of the target.
+    pub front: Option<String>,
+    /// Number of streaming replicas.
+    pub replicas: u32,
+    /// True if PostgreSQL answers; false if a program with ready answers does.
+    pub database: bool,
 }
 
 /// Planned cell of a block.

@@ -5,10 +5,12 @@
 //! interrupted run gives a report too, which lists what is missing. Every number, in sentences too, comes from the
 //! data. A flagged cell is hatched and never left out.
 
+mod answers;
 mod appendix;
 pub(crate) mod chart;
 pub(crate) mod document;
 mod experiment;
+mod failures;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub(crate) mod format;
@@ -71,8 +73,8 @@ pub struct Summary {
     pub markdown: PathBuf,
     /// Text for a terminal, with one line feed at its end.
     pub text: String,
-    /// First two sections of the text, for the end of a run: the results, and where the project's own program is
-    /// behind.
+    /// First sections of the text, for the end of a run: which pooler to take, the results, and where the project's own
+    /// program is behind.
     pub verdict: String,
     /// Number of cells with figures.
     pub measured: usize,
@@ -162,8 +164,8 @@ pub fn coloured(results: &Results) -> String {
     text::render(&document(&View::new(results)), text::Colour::Always)
 }
 
-/// Returns the whole report in reading order: the verdict, where Weir loses, the figures, the doubts, and how to
-/// repeat the run.
+/// Returns the whole report in reading order: which pooler, the verdict, where Weir loses, the figures, the doubts, and
+/// how to repeat the run.
 fn document(view: &View<'_>) -> Document {
     let mut document = short(view);
     document.blocks.extend(reading::blocks());
@@ -172,13 +174,15 @@ fn document(view: &View<'_>) -> Document {
     }
     document.blocks.push(Block::section("Threats to validity"));
     document.blocks.push(Block::List(threats::sentences(view)));
+    document.blocks.extend(failures::blocks(view));
     document.blocks.extend(appendix::blocks(view));
     document
 }
 
 /// Returns the beginning of the report.
 fn short(view: &View<'_>) -> Document {
-    let mut blocks = verdict::blocks(view);
+    let mut blocks = answers::blocks(view);
+    blocks.extend(verdict::blocks(view));
     blocks.extend(losses::blocks(view));
     Document {
         title: format!("weir bench: {}", view.results.run.profile),

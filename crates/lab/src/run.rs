@@ -13,7 +13,7 @@ pub(crate) mod progress;
 mod setup;
 mod stage;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,9 @@ pub struct Options {
     pub changes: Changes,
     /// Paths of the targets' programs, by the names in their descriptions.
     pub programs: BTreeMap<String, PathBuf>,
+    /// Directories in which programs are looked for before the path of the system.
+    #[serde(default)]
+    pub program_directories: Vec<PathBuf>,
     /// Directory of PostgreSQL's programs, if not the newest installed.
     pub postgres: Option<PathBuf>,
     /// Existing server with pgbench's tables, as `postgresql://user:password@host:port/database`.
@@ -188,6 +191,8 @@ struct Runner {
     finished: Finished,
     remaining: Remaining,
     calibration: BTreeMap<String, f64>,
+    /// Failures that the user has been told in full: target, and first line.
+    told: BTreeSet<(String, String)>,
 }
 
 impl Runner {
@@ -212,6 +217,7 @@ impl Runner {
             },
             remaining: Remaining::new(0.0),
             calibration,
+            told: BTreeSet::new(),
         };
         let expected = runner.plan.iter().map(|cell| runner.expected(cell)).sum();
         runner.remaining = Remaining::new(expected);
@@ -316,8 +322,21 @@ impl Runner {
                 "{}  ({left} left)",
                 describe(&cell, experiment.measure)
             ));
+            self.explain(&cell, progress);
         }
         Ok(())
+    }
+
+    /// Reports the rest of a failure, of which a cell's line has the beginning, once for each target.
+    fn explain(&mut self, cell: &record::Cell, progress: &mut dyn Progress) {
+        let Some(words) = &cell.failed else {
+            return;
+        };
+        let mut lines = words.lines();
+        let first = lines.next().unwrap_or_default();
+        if self.told.insert((cell.target.clone(), first.to_owned())) {
+            lines.for_each(|line| progress.line(&format!("    {line}")));
+        }
     }
 
     fn bench<'a>(

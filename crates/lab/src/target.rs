@@ -7,10 +7,11 @@ mod site;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Deserialize;
 
-pub use self::deployment::{Deployment, StartError};
+pub use self::deployment::{Deployment, NotReady, Obstacle, StartError};
 pub use self::finding::{Found, Version};
 pub use self::site::{Auth, Server, Site};
 use crate::template;
@@ -55,6 +56,10 @@ const BUILTIN: &[(&str, &str)] = &[
         "pgbouncer-xN",
         include_str!("../../../lab/targets/pgbouncer-xN.toml"),
     ),
+    (
+        "pgbouncer-1.25",
+        include_str!("../../../lab/targets/pgbouncer-1.25.toml"),
+    ),
     ("pgpool", include_str!("../../../lab/targets/pgpool.toml")),
     ("haproxy", include_str!("../../../lab/targets/haproxy.toml")),
     (
@@ -92,6 +97,15 @@ pub struct Definition {
     pub tried: bool,
     /// Further facts about it.
     pub note: Option<String>,
+    /// Name of the file that it was read from, without directories.
+    #[serde(skip)]
+    pub file_name: String,
+    /// Text of that file.
+    #[serde(skip)]
+    pub source: String,
+    /// Seconds in which each process must listen, and in which a login must succeed afterwards.
+    #[serde(default = "half_a_minute")]
+    ready_within_s: u64,
     /// True if every client takes a server connection, so that the server needs as many.
     #[serde(default)]
     server_per_client: bool,
@@ -179,6 +193,23 @@ fn port() -> String {
     "{{ port }}".to_owned()
 }
 
+const fn half_a_minute() -> u64 {
+    30
+}
+
+/// Load that a target is asked for, as far as a description may refuse or replace it.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Login of clients, and of the target at its server.
+    pub auth: Auth,
+    /// Protocol of the statements: `simple`, `extended` or `prepared`.
+    pub protocol: &'a str,
+    /// True if clients use TLS.
+    pub client_tls: bool,
+    /// True if the target must use TLS to its server.
+    pub server_tls: bool,
+}
+
 /// Mistake in a description, or in the name of a target.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -223,10 +254,13 @@ impl Definition {
     /// # Errors
     /// Any mistake, unknown placeholders included, so that none is found only when the target starts.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
-        let parsed: Self = toml::from_str(text).map_err(|source| Error::Toml {
+        let mut parsed: Self = toml::from_str(text).map_err(|source| Error::Toml {
             file: file.to_owned(),
             source: Box::new(source),
         })?;
+        let name = Path::new(file).file_name().unwrap_or_default();
+        parsed.file_name = name.to_string_lossy().into_owned();
+        text.clone_into(&mut parsed.source);
         parsed.check(file)?;
         Ok(parsed)
     }
@@ -380,10 +414,9 @@ impl Instance {
     pub fn refusal(
         &self,
         version: &Version,
-        auth: Auth,
-        protocol: &str,
+        request: Request<'_>,
     ) -> Result<Option<String>, template::Error> {
-        let values = self.conditions(version, auth, protocol);
+        let values = self.conditions(version, request);
         for rule in &self.definition.unsupported {
             if template::holds("when", &rule.when, &values)? {
                 return Ok(Some(rule.reason.clone()));
@@ -399,10 +432,9 @@ impl Instance {
     pub fn substitute(
         &self,
         version: &Version,
-        auth: Auth,
-        protocol: &str,
+        request: Request<'_>,
     ) -> Result<Option<(String, String)>, template::Error> {
-        let values = self.conditions(version, auth, protocol);
+        let values = self.conditions(version, request);
         for rule in &self.definition.substitute {
             if template::holds("when", &rule.when, &values)? {
                 return Ok(Some((rule.protocol.clone(), rule.reason.clone())));
@@ -411,10 +443,16 @@ impl Instance {
         Ok(None)
     }
 
-    fn conditions(&self, version: &Version, auth: Auth, protocol: &str) -> site::Values {
-        Site::sample(auth, false)
-            .values(self, version, Path::new("/"), 1, &[])
-            .with("protocol", protocol)
+    fn conditions(&self, version: &Version, request: Request<'_>) -> site::Values {
+        let mut site = Site::sample(request.auth, false);
+        (site.client_tls, site.server_tls) = (request.client_tls, request.server_tls);
+        site.values(self, version, Path::new("/"), 1, &[])
+            .with("protocol", request.protocol)
+    }
+
+    /// Returns the time in which each process must listen, and a login must succeed afterwards.
+    const fn ready_within(&self) -> Duration {
+        Duration::from_secs(self.definition.ready_within_s)
     }
 }
 

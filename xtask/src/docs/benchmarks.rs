@@ -4,7 +4,8 @@
 //! ```text
 //! <!-- from 2026-11-quick: ## p1: | **Pooler CPU -->
 //! | clients | 50 | 500 |      what follows the line that begins so, in the section that begins so, of report.md:
-//! ...                         the list that the line begins, or else the next table before another heading, or else all
+//! ...                         the list that the line begins, or else the next table before another heading, or else all.
+//!                             Of a list, words behind the dash choose the items that begin with them
 //! <!-- end -->
 //! ```
 
@@ -124,8 +125,9 @@ fn part(report: &str, places: &str) -> Option<String> {
     let behind = rest.iter().take_while(|line| !line.starts_with('#'));
     let here: Vec<&str> = std::iter::once(first).chain(behind).copied().collect();
     let part: Vec<&str> = if last.starts_with('-') {
+        let item = if last == "-" { "- " } else { last };
         here.iter()
-            .take_while(|line| line.starts_with("- "))
+            .take_while(|line| line.starts_with(item))
             .copied()
             .collect()
     } else {
@@ -156,6 +158,8 @@ mod tests {
             part(REPORT, "## p1: | - ").unwrap(),
             "\n- first\n- second\n\n"
         );
+        assert_eq!(part(REPORT, "## p1: | - second").unwrap(), "\n- second\n\n");
+        assert_eq!(part(REPORT, "## p1: | - fi").unwrap(), "\n- first\n\n");
         assert_eq!(part(REPORT, "## p3: | **CPU"), None);
         let losses = "## Where\n\nNowhere.\n\n## p1:\n\n| a |\n";
         assert_eq!(part(losses, "## Where").unwrap(), "\nNowhere.\n\n");

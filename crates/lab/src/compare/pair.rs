@@ -115,6 +115,7 @@ fn pair(
     let floors = [before, after].map(|side| side.experiment.floors.get(&metric));
     let differs = differs(&ratio, p, (first.len(), second.len()), floors);
     let verdict = match differs {
+        _ if one.other_work() != two.other_work() => Verdict::OtherWork,
         None => Verdict::Unjudged,
         Some(false) => Verdict::Noise,
         Some(true) if (ratio.mean > 1.0) == metric.more_is_better() => Verdict::Better,

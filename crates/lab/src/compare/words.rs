@@ -85,6 +85,11 @@ fn differences(before: &View<'_>, after: &View<'_>) -> Table {
 /// Returns the sentence that counts the comparisons that got better, worse, or cannot be judged.
 pub(super) fn verdict(tables: &[Comparisons]) -> Vec<Block> {
     let all: Vec<&Pair> = tables.iter().flat_map(|table| &table.pairs).collect();
+    let found = all.len();
+    let all: Vec<&Pair> = all
+        .into_iter()
+        .filter(|pair| pair.verdict != Verdict::OtherWork)
+        .collect();
     let count = |verdict| all.iter().filter(|pair| pair.verdict == verdict).count();
     if all.is_empty() {
         return vec![Block::Prose(Prose::new(
@@ -111,6 +116,12 @@ pub(super) fn verdict(tables: &[Comparisons]) -> Vec<Block> {
             .text(", and ")
             .count(unjudged)
             .text(" cannot be judged."),
+    };
+    let prose = match found - all.len() {
+        0 => prose,
+        others => prose.text(" Not counted are ").count(others).text(
+            " marked “≠”, in which the target did other work than was asked for in one of the runs.",
+        ),
     };
     vec![Block::Prose(prose)]
 }

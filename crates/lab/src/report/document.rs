@@ -48,6 +48,8 @@ pub(crate) enum Block {
     Prose(Prose),
     /// Rows and columns.
     Table(Table),
+    /// Words of programs, line by line.
+    Words(String),
 }
 
 /// Rows and columns.

@@ -1,6 +1,7 @@
 //! The section of one experiment: charts, heat maps, retention, equal cores, published figures, and the numbers.
 
 mod cores;
+mod flags;
 mod heat;
 mod numbers;
 mod retention;
@@ -12,13 +13,14 @@ use super::prose::Prose;
 use super::published;
 use super::verdict;
 use super::view::{ExperimentView, Panel, Point, Row, View};
+use crate::record;
 
 /// Returns the section.
 pub(super) fn blocks(view: &View<'_>, experiment: &ExperimentView<'_>) -> Vec<Block> {
     let described = experiment.experiment;
     let mut blocks = vec![Block::section(format!(
-        "{}: {}",
-        described.name, described.title
+        "{} ({})",
+        described.title, described.name
     ))];
     blocks.push(Block::Prose(Prose::quote(&described.text)));
     if experiment.panels.is_empty() {
@@ -31,6 +33,7 @@ pub(super) fn blocks(view: &View<'_>, experiment: &ExperimentView<'_>) -> Vec<Bl
         blocks.push(Block::List(words));
     }
     blocks.push(Block::Legend(legend(experiment)));
+    blocks.push(Block::Note(versions(view, experiment)));
     for panel in &experiment.panels {
         blocks.extend(panel_blocks(experiment, panel));
     }
@@ -69,6 +72,46 @@ fn legend(view: &ExperimentView<'_>) -> Vec<(usize, String)> {
     entries
 }
 
+/// Returns the versions of all programs whose figures the charts show, and of those around them.
+fn versions(view: &View<'_>, experiment: &ExperimentView<'_>) -> Prose {
+    let rows = experiment.panels.iter().flat_map(|panel| &panel.rows);
+    let mut titles: Vec<(&str, Vec<&str>)> = Vec::new();
+    for target in rows.map(|row| row.target) {
+        let Some(version) = target.version.as_deref() else {
+            continue;
+        };
+        let at = titles.iter().position(|(known, _)| *known == version);
+        let at = at.unwrap_or_else(|| {
+            titles.push((version, Vec::new()));
+            titles.len() - 1
+        });
+        if let Some((_, of)) = titles.get_mut(at)
+            && !of.contains(&target.title.as_str())
+        {
+            of.push(&target.title);
+        }
+    }
+    let mut parts: Vec<String> = titles
+        .iter()
+        .map(|(version, of)| format!("{version} ({})", of.join("; ")))
+        .collect();
+    let environment = &view.results.run.environment;
+    if let (Some(_), Some(fronts)) = (front(experiment), environment.get(record::FRONT)) {
+        parts.extend(fronts.values().cloned());
+    }
+    parts.extend(verdict::postgres(view));
+    let prose = Prose::new("Versions: ");
+    if parts.is_empty() {
+        return prose.text("none is known.");
+    }
+    prose.name(&parts.join("; ")).text(".")
+}
+
+/// Returns the program in front of the targets of an experiment.
+fn front<'v>(experiment: &'v ExperimentView<'_>) -> Option<&'v str> {
+    experiment.experiment.setting.as_ref()?.front.as_deref()
+}
+
 fn panel_blocks(view: &ExperimentView<'_>, panel: &Panel<'_>) -> Vec<Block> {
     let mut blocks = Vec::new();
     if !panel.label.is_empty() {
@@ -84,6 +127,7 @@ fn panel_blocks(view: &ExperimentView<'_>, panel: &Panel<'_>) -> Vec<Block> {
         blocks.push(Block::Charts(charts));
     }
     blocks.extend(heat::blocks(view, panel));
+    blocks.extend(flags::blocks(view, panel));
     blocks
 }
 

@@ -10,7 +10,7 @@ use super::results::Results;
 use super::view::Factors;
 use crate::record::{
     Cell, Costs, Experiment, FORMAT, Flag, FlagKind, Latency, Machine, Measure, Outcome, Planned,
-    Published, Run, Spread, Target, Usage,
+    Published, Run, Setting, Spread, Target, Usage,
 };
 
 /// `SplitMix64` as a fraction of 1.
@@ -373,6 +373,12 @@ fn experiment(name: &str, title: &str, measure: Measure, blocks: u32) -> Experim
         published: Vec::new(),
         published_setup: None,
         caveats: Vec::new(),
+        setting: Some(Setting {
+            tls: name.starts_with('p'),
+            front: None,
+            replicas: 0,
+            database: true,
+        }),
         plan: Vec::new(),
     }
 }

@@ -98,6 +98,10 @@ impl Page {
                 let text = escape(text);
                 self.push(&format!("<pre tabindex=\"0\"><code>{text}</code></pre>\n"));
             }
+            Block::Words(words) => {
+                let words = escape(words);
+                self.push(&format!("<pre tabindex=\"0\"><samp>{words}</samp></pre>\n"));
+            }
             Block::Details {
                 summary, blocks, ..
             } => {

@@ -9,6 +9,8 @@ pub(crate) enum Verdict {
     Better,
     /// Within the noise: the interval contains 1, or the noise floor covers the ratio.
     Noise,
+    /// Not to be judged: one of the two did other work than was asked for, so that the ratio compares nothing.
+    OtherWork,
     /// Not to be judged: one block and no noise floor.
     Unjudged,
     /// Worse, beyond the noise.
@@ -67,6 +69,14 @@ impl Judged {
             ratio,
             verdict,
             more_is_better,
+        }
+    }
+
+    /// Returns the ratio as one of two different kinds of work, whatever its size.
+    pub(crate) fn of_other_work(self) -> Self {
+        Self {
+            verdict: Verdict::OtherWork,
+            ..self
         }
     }
 

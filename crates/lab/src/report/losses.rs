@@ -116,7 +116,7 @@ fn loss<'a>(
     let judged = experiment.judge_pair(metric, row, against, at)?;
     // A ratio on the bad side that cannot be judged is reported too, apart from known losses.
     let behind = match judged.verdict {
-        Verdict::Better | Verdict::Noise => false,
+        Verdict::Better | Verdict::Noise | Verdict::OtherWork => false,
         Verdict::Unjudged => judged.gain() < 0.0,
         Verdict::Worse => true,
     };
@@ -126,7 +126,7 @@ fn loss<'a>(
     let (ours, theirs) = (row.points.get(at)?, against.points.get(at)?);
     let described = experiment.experiment;
     Some(Loss {
-        place: format!("{}: {}", described.name, panel.load(&described.axis, at)),
+        place: format!("{}: {}", described.title, panel.load(&described.axis, at)),
         target: row.target.title.clone(),
         against: against.target.title.clone(),
         metric,
@@ -276,13 +276,13 @@ fn table(caption: &str, losses: &[Loss]) -> Table {
 fn failures(view: &View<'_>) -> Table {
     let heads = ["Experiment", "Load", "Target", ">Block", "What"];
     let mut table = Table::new("Cells of Weir that failed", &heads);
-    for cell in view
+    let cells = view
         .experiments
         .iter()
-        .flat_map(|experiment| &experiment.cells)
-    {
+        .flat_map(|of| of.cells.iter().map(|cell| (of.experiment, *cell)));
+    for (experiment, cell) in cells {
         let what = match (&cell.failed, &cell.outcome) {
-            (Some(why), None) => why.clone(),
+            (Some(why), None) => super::failures::first_line(why).to_owned(),
             (None, None) => "no outcome was recorded".to_owned(),
             (_, Some(outcome)) if outcome.errors > 0 => {
                 format!("{} transactions failed", outcome.errors)
@@ -293,7 +293,7 @@ fn failures(view: &View<'_>) -> Table {
             let load = super::view::describe(cell.factors.iter());
             let block = cell.block.to_string();
             let target = view.title(&cell.target).to_owned();
-            table.row([cell.experiment.clone(), load, target, block, what]);
+            table.row([experiment.title.clone(), load, target, block, what]);
         }
     }
     table

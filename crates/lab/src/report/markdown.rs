@@ -4,7 +4,7 @@ use super::document::{Block, Document, Entry, Table, Tone};
 
 /// Explanation of the marks that replace HTML's colours and hatching.
 pub(super) const MARKS: &str =
-    "In the tables: + better, - worse, ~ within the noise, ? not judged, ! flagged.";
+    "In the tables: + better, - worse, ~ within the noise, ? not judged, ≠ other work, ! flagged.";
 
 /// Renders the page, with exactly one title.
 pub(crate) fn render(document: &Document) -> String {
@@ -45,6 +45,10 @@ fn blocks(text: &mut String, blocks: &[Block]) {
                 .collect(),
             Block::Note(prose) | Block::Prose(prose) => format!("{}\n", escape(&prose.plain())),
             Block::Table(table) => self::table(table),
+            Block::Words(words) => {
+                // Four blanks make a block of code that no word inside can end.
+                words.lines().map(|line| format!("    {line}\n")).collect()
+            }
         };
         text.push('\n');
         text.push_str(&part);

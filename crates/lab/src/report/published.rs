@@ -2,6 +2,7 @@
 
 use super::document::{Block, Column, Entry, Table};
 use super::format::{self, Style};
+use super::judge::Verdict;
 use super::prose::Prose;
 use super::view::{ExperimentView, Panel, Point, Row, is_ours, published};
 use crate::record::Published;
@@ -104,8 +105,8 @@ fn table(view: &ExperimentView<'_>, panel: &Panel<'_>) -> Option<Table> {
 
 fn caption(view: &ExperimentView<'_>, panel: &Panel<'_>) -> String {
     match panel.label.as_str() {
-        "" => format!("{}: published and here", view.experiment.name),
-        label => format!("{}, {label}: published and here", view.experiment.name),
+        "" => format!("{}: published and here", view.experiment.title),
+        label => format!("{}, {label}: published and here", view.experiment.title),
     }
 }
 
@@ -149,6 +150,7 @@ fn here(
         Some(base) if base.target.name == row.target.name => Some(1.0),
         _ => view
             .judge(view.main(), panel, row, at)
+            .filter(|judged| judged.verdict != Verdict::OtherWork)
             .map(|judged| judged.ratio.mean),
     };
     Entry {

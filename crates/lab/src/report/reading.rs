@@ -5,7 +5,7 @@ use super::prose::Prose;
 
 /// Returns the section.
 pub(super) fn blocks() -> Vec<Block> {
-    let mut key = Table::new("Key of the maps", &["", "", "", "", "", "", ""]);
+    let mut key = Table::new("Key of the maps", &["", "", "", "", "", "", "", ""]);
     key.heat = true;
     let tile = |text: &str, tone| Entry {
         tone,
@@ -18,6 +18,7 @@ pub(super) fn blocks() -> Vec<Block> {
         tile("~ noise", Tone::Noise),
         tile("better", Tone::Better(2)),
         tile("much better", Tone::Better(5)),
+        tile("≠ other work", Tone::Unjudged),
         Entry {
             flagged: true,
             ..tile("flagged", Tone::Base)
@@ -38,8 +39,9 @@ pub(super) fn blocks() -> Vec<Block> {
             Prose::new(
                 "Maps: each tile is the geometric mean of the ratios to the base inside of blocks. “~” is within \
                  the noise: the 95 % interval holds one, or the noise floor is wider. “?” is a single block, of \
-                 which nothing is claimed. Hatched tiles are flagged: something speaks against the cell, and the \
-                 threats to validity say what.",
+                 which nothing is claimed. “≠” compares different work, because a target cannot do what was asked for, and \
+                 is in no count. Hatched tiles are flagged: something speaks against the cell, and the list below the \
+                 maps says what.",
             ),
         ]),
         Block::Key(key),

@@ -596,3 +596,193 @@ fn reports_for_eyes() {
         fs::write(format!("{directory}/{name}.txt"), &rendered.text).unwrap();
     }
 }
+
+/// Marks the cells of these targets with prepared statements as other work.
+fn without_prepared(results: &mut Results, targets: &[&str]) {
+    let prepared = |cell: &&mut crate::record::Cell| {
+        targets.contains(&cell.target.as_str())
+            && cell
+                .factors
+                .get("protocol")
+                .is_some_and(|name| name == "prepared")
+    };
+    for cell in results.cells.iter_mut().filter(prepared) {
+        cell.flags.push(crate::record::Flag {
+            kind: FlagKind::Substituted,
+            detail: "it keeps no prepared statements".to_owned(),
+        });
+    }
+}
+
+#[test]
+fn a_peer_that_did_other_work_is_in_no_count_and_said_to_be() {
+    let mut results = fixture::results();
+    let counts = |results: &Results| figures(&verdict::sentences(&View::new(results))[0]);
+    let before = counts(&results);
+    let losses_before = losses::count(&View::new(&results));
+    let bouncers = ["pgbouncer", "pgbouncer-again", "pgbouncer-x2"];
+    without_prepared(&mut results, &bouncers);
+    let after = counts(&results);
+    // Three targets of ours, five loads, three measures.
+    assert_eq!(after[0], before[0] - 45.0);
+    assert_eq!(after[0], after[1..4].iter().sum::<f64>());
+    assert!(losses::count(&View::new(&results)) < losses_before);
+
+    let rendered = Rendered::new(&results);
+    let flat = rendered.text.replace("\n  ", " ").replace('\n', " ");
+    for words in [
+        "Not counted, marked “≠”, in extended and prepared protocol, TLS: PgBouncer; PgBouncer again; PgBouncer, 2 \
+         processes did other work at 5 of 10 loads (it keeps no prepared statements).",
+        "throughput 0.93 to 1.29 (better at 4, worse at 1 of 5 loads); p99",
+    ] {
+        assert!(flat.contains(words), "{words}: {flat}");
+    }
+    let heat = rendered
+        .markdown
+        .split("### protocol prepared")
+        .nth(1)
+        .unwrap();
+    let row = heat
+        .lines()
+        .find(|line| line.starts_with("| Weir, 1 worker"))
+        .unwrap();
+    assert_eq!(row.matches('≠').count(), 5, "{row}");
+    assert!(!row.contains('+') && !row.contains('-'), "{row}");
+    // Two targets that did the same other work can be compared.
+    let row = heat
+        .lines()
+        .find(|line| line.starts_with("| PgBouncer again"))
+        .unwrap();
+    assert!(!row.contains('≠'), "{row}");
+}
+
+#[test]
+fn two_runs_of_different_work_are_not_compared() {
+    let before = fixture::results();
+    let mut after = before.clone();
+    without_prepared(&mut after, &["pgbouncer"]);
+    let compared = crate::compare::compare(&before, &after, "one", "two");
+    let flat = compared.text.replace('\n', " ");
+    assert!(flat.contains("Not counted are 15 marked “≠”"), "{flat}");
+}
+
+#[test]
+fn flags_are_explained_below_the_figures_that_have_them() {
+    let rendered = Rendered::new(&fixture::small());
+    let below = rendered
+        .markdown
+        .split("**Throughput, ratio")
+        .nth(1)
+        .unwrap();
+    let list: Vec<&str> = below
+        .lines()
+        .filter(|line| line.starts_with("- !"))
+        .collect();
+    let [saturated, unsteady] = list.as_slice() else {
+        panic!("{list:#?}");
+    };
+    assert!(
+        saturated.starts_with("- ! the machine had next to nothing idle;")
+            && saturated.ends_with("clients 1000: all."),
+        "{saturated}"
+    );
+    assert_eq!(
+        *unsteady,
+        "- ! the rate still moved while it was measured. At clients 1: PgBouncer."
+    );
+    for form in [&rendered.html, &rendered.text] {
+        assert!(form.contains("! the rate still moved"), "{form}");
+    }
+}
+
+#[test]
+fn versions_stand_beside_the_charts() {
+    let html = Rendered::new(&fixture::small()).html;
+    let charts = html.find("<div class=\"charts\">").unwrap();
+    let words = "Versions: PgBouncer 1.18.0 (PgBouncer; PgBouncer again); weir 0.1.0 (Weir, 1 worker); PostgreSQL 15.18.";
+    let at = html.find(words).unwrap();
+    let between = &html[at..charts];
+    assert!(!between.contains("<h"), "{between}");
+}
+
+#[test]
+fn the_program_in_front_has_its_version_beside_the_charts() {
+    let mut results = fixture::small();
+    let fronts = [("haproxy".to_owned(), "HAProxy version 2.6.12".to_owned())];
+    let environment = &mut results.run.environment;
+    environment.insert(crate::record::FRONT.to_owned(), fronts.into());
+    let setting = results.run.experiments[0].setting.as_mut().unwrap();
+    setting.front = Some("haproxy".to_owned());
+    let text = Rendered::new(&results).markdown;
+    assert!(
+        text.contains("; HAProxy version 2.6.12; PostgreSQL"),
+        "{text}"
+    );
+}
+
+#[test]
+fn readers_see_names_of_experiments_and_not_their_short_ones() {
+    let results = fixture::results();
+    let view = View::new(&results);
+    for short in [
+        text::render(&short(&view), text::Colour::Never),
+        threats::sentences(&view).iter().map(Prose::plain).collect(),
+    ] {
+        for name in ["p1", "p2"] {
+            let mut words = short.split(|c: char| !c.is_alphanumeric());
+            assert!(!words.any(|word| word == name), "{name}: {short}");
+        }
+        assert!(short.contains("simple protocol, TLS on every "), "{short}");
+    }
+}
+
+#[test]
+fn a_target_that_does_not_start_is_told_in_its_own_words() {
+    let mut results = fixture::small();
+    let words = "pgbouncer did not start: it ended (exit status: 1)\nThe last login by psql said:\n  | psql: error: `x`\n\
+                 pgbouncer-0.log ends with:\n  | FATAL cannot load <key>\nIts whole logs are in configurations/p1.";
+    for cell in results
+        .cells
+        .iter_mut()
+        .filter(|cell| cell.target == "pgbouncer")
+    {
+        cell.outcome = None;
+        cell.failed = Some(words.to_owned());
+    }
+    let rendered = Rendered::new(&results);
+    for line in words.lines() {
+        assert!(rendered.text.contains(&format!("    {line}\n")), "{line}");
+        assert!(
+            rendered.markdown.contains(&format!("    {line}\n")),
+            "{line}"
+        );
+    }
+    assert!(
+        rendered
+            .html
+            .contains("  | FATAL cannot load &lt;key&gt;\n"),
+        "{}",
+        rendered.html
+    );
+    // The sentence has the first line, and the words stand once and not for each cell.
+    let flat = rendered.text.replace("\n  ", " ");
+    assert!(
+        flat.contains(
+            "15 cells could not be run: pgbouncer did not start: it ended (exit status: 1) (15)."
+        ),
+        "{flat}"
+    );
+    assert_eq!(
+        rendered.text.matches("FATAL").count(),
+        1,
+        "{}",
+        rendered.text
+    );
+    assert!(
+        rendered
+            .text
+            .contains("PgBouncer, 15 cells, the first in the words"),
+        "{}",
+        rendered.text
+    );
+}

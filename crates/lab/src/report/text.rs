@@ -63,6 +63,10 @@ fn blocks(text: &mut String, blocks: &[Block], colour: Colour) {
                 .collect(),
             Block::Note(prose) | Block::Prose(prose) => wrapped(&prose.plain(), "", ""),
             Block::Table(table) => self::table(table, colour),
+            Block::Words(words) => words
+                .lines()
+                .map(|line| format!("    {}\n", harmless(line)))
+                .collect(),
         };
         text.push('\n');
         text.push_str(&part);

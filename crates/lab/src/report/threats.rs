@@ -4,6 +4,7 @@ mod noise;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::failures::first_line;
 use super::format::{Style, plural};
 use super::prose::Prose;
 use super::view::{ExperimentView, View};
@@ -33,7 +34,7 @@ pub(super) fn sentences(view: &View<'_>) -> Vec<Prose> {
     said.extend(load(view));
     for experiment in &view.experiments {
         let name = |caveat: &String| {
-            Prose::quote(&experiment.experiment.name)
+            Prose::quote(&experiment.experiment.title)
                 .text(": ")
                 .name(caveat)
         };
@@ -56,7 +57,7 @@ fn completeness(view: &View<'_>) -> Vec<Prose> {
     }
     for experiment in &view.experiments {
         let missing = experiment.missing.len();
-        let name = Prose::quote(&experiment.experiment.name);
+        let name = Prose::quote(&experiment.experiment.title);
         if missing > 0 {
             let planned = missing + experiment.cells.len();
             let prose = name
@@ -109,7 +110,9 @@ fn failures(experiment: &ExperimentView<'_>) -> Option<Prose> {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for cell in experiment.failed() {
         *reasons
-            .entry(cell.failed.as_deref().unwrap_or("no reason was recorded"))
+            .entry(first_line(
+                cell.failed.as_deref().unwrap_or("no reason was recorded"),
+            ))
             .or_default() += 1;
     }
     let failed: usize = reasons.values().sum();
@@ -117,7 +120,7 @@ fn failures(experiment: &ExperimentView<'_>) -> Option<Prose> {
     reasons.sort_by_key(|(why, count)| (std::cmp::Reverse(*count), *why));
     let told = reasons.iter().take(TOLD);
     let each = told.map(|(why, count)| Prose::quote(why).text(" (").count(*count).text(")"));
-    let prose = Prose::quote(&experiment.experiment.name)
+    let prose = Prose::quote(&experiment.experiment.title)
         .text(": ")
         .count(failed);
     let prose = prose.text(plural(
@@ -200,7 +203,8 @@ fn concerned(view: &View<'_>, with: &[&Cell]) -> Prose {
     Prose::join(counts.iter().map(named).collect(), "; ").text(".")
 }
 
-fn meaning(kind: FlagKind) -> &'static str {
+/// Returns the meaning of a flag: a sentence that begins in the middle.
+pub(super) fn meaning(kind: FlagKind) -> &'static str {
     match kind {
         FlagKind::Errors => {
             "transactions failed, so that their rate is of other work than was asked for."

@@ -31,24 +31,29 @@ fn machine(view: &View<'_>) -> Vec<String> {
             .map_or_else(|_| total.clone(), |kib| Style::Bytes.show(kib * 1024.0)),
         None => total,
     });
-    // The output of version() continues with the compiler and the platform.
-    let postgres = fact("postgres", "version").map(|version| {
-        version
-            .split([' ', ','])
-            .take(2)
-            .collect::<Vec<_>>()
-            .join(" ")
-    });
     [
         fact("cpu", "model"),
         fact("cpu", "usable").map(|count| format!("{count} CPUs")),
         memory,
         fact("kernel", "release").map(|release| format!("Linux {release}")),
-        postgres,
+        postgres(view),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Returns the name and version of the server, as far as they were captured.
+pub(super) fn postgres(view: &View<'_>) -> Option<String> {
+    let version = view
+        .results
+        .run
+        .environment
+        .get("postgres")?
+        .get("version")?;
+    // The output of version() continues with the compiler and the platform.
+    let words: Vec<&str> = version.split([' ', ',']).take(2).collect();
+    Some(words.join(" "))
 }
 
 /// Counts of all comparisons of our targets with the base of an experiment.
@@ -56,6 +61,8 @@ fn machine(view: &View<'_>) -> Vec<String> {
 pub(super) struct Tally {
     pub(super) better: usize,
     pub(super) noise: usize,
+    /// Comparisons of other work, which are in no other figure.
+    pub(super) other_work: usize,
     pub(super) worse: usize,
     pub(super) unjudged: usize,
     pub(super) low: Option<f64>,
@@ -69,9 +76,13 @@ impl Tally {
             *match one.verdict {
                 Verdict::Better => &mut tally.better,
                 Verdict::Noise => &mut tally.noise,
+                Verdict::OtherWork => &mut tally.other_work,
                 Verdict::Unjudged => &mut tally.unjudged,
                 Verdict::Worse => &mut tally.worse,
             } += 1;
+            if one.verdict == Verdict::OtherWork {
+                continue;
+            }
             let ratio = one.ratio.mean;
             tally.low = Some(tally.low.map_or(ratio, |low| low.min(ratio)));
             tally.high = Some(tally.high.map_or(ratio, |high| high.max(ratio)));
@@ -164,6 +175,8 @@ pub(super) fn blocks(view: &View<'_>) -> Vec<Block> {
     let table = table(view);
     if !table.rows.is_empty() {
         blocks.push(Block::Table(table));
+        let others = view.experiments.iter().filter_map(other_work);
+        blocks.extend(others.map(Block::Note));
         blocks.push(Block::Note(Prose::new(
             "Each entry counts the comparisons of one target with the base under the same load, and gives the \
              smallest and the largest ratio. For latency, CPU and memory less than one is better. “~” is a \
@@ -189,12 +202,13 @@ pub(super) fn sentences(view: &View<'_>) -> Vec<Prose> {
     }
     let mut said: Vec<Prose> = by_base
         .iter()
-        .filter(|(_, judged)| !judged.is_empty())
-        .map(|(base, judged)| sentence(base, &Tally::of(judged)))
+        .map(|(base, judged)| (base, Tally::of(judged)))
+        .filter(|(_, tally)| tally.total() > 0)
+        .map(|(base, tally)| sentence(base, &tally))
         .collect();
     if said.is_empty() {
         said.push(Prose::new(
-            "Nothing can be compared: no block has both Weir and the target that it is compared with.",
+            "Nothing can be compared: no block has both Weir and the target that it is compared with, at the same work.",
         ));
     }
     if view.results.run.ended_unix_s.is_none() {
@@ -253,7 +267,37 @@ pub(super) fn of_experiment(view: &View<'_>, experiment: &ExperimentView<'_>) ->
         let prose = prose.name(experiment.base_title()).text(": ");
         (!measures.is_empty()).then(|| prose.then(Prose::join(measures, "; ")).text("."))
     };
-    ours(view, experiment).iter().filter_map(words).collect()
+    let targets = ours(view, experiment);
+    let mut said: Vec<Prose> = targets.iter().filter_map(words).collect();
+    said.extend(other_work(experiment));
+    said
+}
+
+/// Returns the sentence on the loads that are out of all counts, because a target did other work than was asked for.
+pub(super) fn other_work(experiment: &ExperimentView<'_>) -> Option<Prose> {
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut loads = 0;
+    for panel in &experiment.panels {
+        loads += panel.places.len();
+        for row in &panel.rows {
+            for reason in row.points.iter().flat_map(|point| point.other_work()) {
+                *counts.entry((&row.target.title, reason)).or_default() += 1;
+            }
+        }
+    }
+    let mut reasons: BTreeMap<(&str, usize), Vec<&str>> = BTreeMap::new();
+    for ((title, reason), count) in counts {
+        reasons.entry((reason, count)).or_default().push(title);
+    }
+    let each = reasons.iter().map(|((reason, count), titles)| {
+        let prose = Prose::quote(&titles.join("; ")).text(" did other work at ");
+        let prose = prose.count(*count).text(" of ").count(loads);
+        let prose = prose.text(format::plural(loads, " load (", " loads ("));
+        prose.name(reason).text(")")
+    });
+    let each: Vec<Prose> = each.collect();
+    let prose = Prose::new("Not counted, marked “≠”, in ").name(&experiment.experiment.title);
+    (!each.is_empty()).then(|| prose.text(": ").then(Prose::join(each, "; ")).text("."))
 }
 
 /// Returns a range such as `throughput 0.93 to 1.30 (better at 4, worse at 1 of 5 loads)`.
@@ -329,7 +373,7 @@ fn table(view: &View<'_>) -> Table {
             if tallies.iter().all(|tally| tally.total() == 0) {
                 continue;
             }
-            let name = &experiment.experiment.name;
+            let name = &experiment.experiment.title;
             let mut row = vec![Entry::new(format!("{name}: {}", metric.title()))];
             row.extend(tallies.iter().map(Tally::entry));
             row.push(Entry::new(experiment.base_title()));

@@ -93,6 +93,28 @@ impl<'a> View<'a> {
     }
 }
 
+/// Returns the title of a target with the version that its program reports: `PgBouncer 1.25.2`, `Weir 0.1.0, 1 worker`.
+/// It is the title alone if the report of the version does not begin with the same name.
+pub(crate) fn versioned(target: &Target) -> String {
+    let title = &target.title;
+    let versioned = || {
+        let (name, rest) = target.version.as_deref()?.split_once(' ')?;
+        let has_digit = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
+        let number = rest.split([' ', ';', ',', '(', ')']).find(has_digit)?;
+        let begins = title.get(..name.len())?.eq_ignore_ascii_case(name);
+        let (name, others) = title.split_at_checked(name.len())?;
+        let whole = begins && !others.starts_with(|c: char| c.is_alphanumeric());
+        // The title of a target for one version has the beginning of it.
+        let series = others.split_whitespace().next().unwrap_or_default();
+        let others = match number.starts_with(series) && has_digit(&series) {
+            true => others.trim_start().strip_prefix(series)?,
+            false => others,
+        };
+        whole.then(|| format!("{name} {number}{others}"))
+    };
+    versioned().unwrap_or_else(|| title.clone())
+}
+
 /// Gives the noise of all twins together to the experiments that have none of their own.
 fn lend(experiments: &mut [ExperimentView<'_>]) {
     let mut pairs: BTreeMap<Metric, Vec<(f64, f64)>> = BTreeMap::new();
@@ -191,13 +213,15 @@ impl<'a> ExperimentView<'a> {
         against: &Row<'a>,
         at: usize,
     ) -> Option<Judged> {
-        let pairs = row.points.get(at)?.pairs(against.points.get(at)?, metric);
+        let (point, other) = (row.points.get(at)?, against.points.get(at)?);
+        let ratio = Ratio::of(&point.pairs(other, metric))?;
         let floor = self.floors.get(&metric);
-        Some(Judged::new(
-            Ratio::of(&pairs)?,
-            floor,
-            metric.more_is_better(),
-        ))
+        let judged = Judged::new(ratio, floor, metric.more_is_better());
+        if point.other_work() == other.other_work() {
+            Some(judged)
+        } else {
+            Some(judged.of_other_work())
+        }
     }
 
     /// Returns the pairs of all twins with their originals.

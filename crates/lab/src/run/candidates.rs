@@ -33,13 +33,14 @@ impl Candidates {
         chosen: &[(Experiment, Design)],
         targets: &Catalog,
         programs: &BTreeMap<String, PathBuf>,
+        directories: &[PathBuf],
     ) -> Result<Self, Error> {
         let mut new = Self::default();
         let candidate = |name: &str, target: &str| -> Result<Candidate, Error> {
             let instance = targets.find(target)?;
             Ok(Candidate {
                 name: name.to_owned(),
-                found: Found::look(&instance, programs),
+                found: Found::look(&instance, programs, directories),
                 instance,
                 twin_of: (name != target).then(|| target.to_owned()),
             })
@@ -83,6 +84,39 @@ impl Candidates {
             Some(format!("{}: {reason}", candidate.name))
         };
         self.list.iter().filter_map(reason).collect()
+    }
+
+    /// Returns the versions of the programs in front of others, by their names.
+    pub(super) fn front_versions(&self) -> BTreeMap<String, String> {
+        let version = |front: &Candidate| {
+            let text = front.found.as_ref().ok()?.text.clone()?;
+            Some((front.name.clone(), text))
+        };
+        self.fronts.iter().filter_map(version).collect()
+    }
+
+    /// Returns the descriptions of all candidates as files: name and text, each text once and each name once.
+    pub(super) fn descriptions(&self) -> Vec<(String, String)> {
+        let mut files: Vec<(String, String)> = Vec::new();
+        for candidate in self.list.iter().chain(&self.fronts) {
+            let definition = &candidate.instance.definition;
+            if files.iter().any(|(_, text)| *text == definition.source) {
+                continue;
+            }
+            let mut name = definition.file_name.clone();
+            while files.iter().any(|(known, _)| *known == name) {
+                name.insert_str(0, "other-");
+            }
+            files.push((name, definition.source.clone()));
+        }
+        files
+    }
+
+    /// Returns the name of the file in [`Self::descriptions`] that describes a target.
+    pub(super) fn file_of(&self, target: &str) -> Option<String> {
+        let source = &self.get(target)?.instance.definition.source;
+        let mut files = self.descriptions().into_iter();
+        files.find_map(|(name, text)| (text == *source).then_some(name))
     }
 
     pub(super) fn records(&self) -> Vec<record::Target> {

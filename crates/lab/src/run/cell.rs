@@ -21,7 +21,7 @@ use crate::pgbench::Pgbench;
 use crate::postgres::Programs;
 use crate::process::Process;
 use crate::record::{Cell, Costs, Flag, FlagKind};
-use crate::target::{Deployment, Found, Server, Site, StartError};
+use crate::target::{Deployment, Found, Request, Server, Site, StartError};
 use crate::template;
 
 /// Allowance for connections of the lab itself, besides those of the load.
@@ -58,6 +58,24 @@ enum Failure {
     Template(#[from] template::Error),
     #[error("{0}")]
     Other(String),
+}
+
+impl Failure {
+    /// Returns the words of a record: the reason, and for a target that does not start where its files are.
+    fn words(&self, planned: &Planned, candidates: &Candidates, configurations: &str) -> String {
+        let Self::Start(error) = self else {
+            return self.to_string();
+        };
+        let mut words = format!(
+            "{error}\nIts configuration and whole logs are in {configurations} of the result."
+        );
+        if let Some(file) = candidates.file_of(&planned.target) {
+            words.push_str(&format!(
+                " To try another configuration, change targets/{file} there and give it with --target-file."
+            ));
+        }
+        words
+    }
 }
 
 /// Results of a measurement, before they become a record.
@@ -129,7 +147,13 @@ impl Bench<'_> {
                 record.flags = measured.flags;
                 negotiated = measured.negotiated;
             }
-            Err(failure) => record.failed = Some(failure.to_string()),
+            Err(failure) => {
+                let words = failure.words(planned, self.candidates, &record.configurations);
+                record.failed = Some(match self.stage.secret() {
+                    Some(secret) => words.replace(secret, "***"),
+                    None => words,
+                });
+            }
         }
         Ok(Done { record, negotiated })
     }
@@ -146,12 +170,12 @@ impl Bench<'_> {
             .work(&planned.factors, self.design.scale)
             .map_err(|error| Failure::Other(error.to_string()))?;
         let instance = &candidate.instance;
-        let auth = self.stage.login().auth;
-        if let Some(reason) = instance.refusal(&found.version, auth, &work.protocol)? {
+        let request = self.request(&work);
+        if let Some(reason) = instance.refusal(&found.version, request)? {
             return Err(Failure::Other(reason));
         }
         let mut flags_before = Vec::new();
-        let instead = instance.substitute(&found.version, auth, &work.protocol)?;
+        let instead = instance.substitute(&found.version, request)?;
         if let Some((protocol, reason)) = instead {
             work.protocol = protocol;
             flags_before.push(Flag {
@@ -160,15 +184,15 @@ impl Bench<'_> {
             });
         }
         let commits = self.stage.commits()?;
-        let mut chain = self.start(candidate, found, &work)?;
+        let mut chain = self.start(candidate, found, &work, directory)?;
         let negotiated = self.negotiated(&chain, &work);
         let measured = self.load(planned, rate, &work, &chain, directory);
         // Logs are most needed after a failure.
         for (index, proxy) in chain.proxies.iter().enumerate() {
-            proxy.keep(&directory.join(format!("target-{index}")))?;
+            proxy.keep(&directory.join(of_proxy(index)))?;
         }
         if let Some(front) = &chain.front {
-            front.keep(&directory.join("front"))?;
+            front.keep(&directory.join(FRONT))?;
         }
         let (loaded, costs, mut flags) = measured?;
         if !chain.proxies.iter_mut().all(Deployment::is_alive) {
@@ -197,7 +221,24 @@ impl Bench<'_> {
         })
     }
 
-    fn start(&self, candidate: &Candidate, found: &Found, work: &Work) -> Result<Chain, Failure> {
+    fn request<'w>(&self, work: &'w Work) -> Request<'w> {
+        Request {
+            auth: self.stage.login().auth,
+            protocol: &work.protocol,
+            client_tls: work.tls != Tls::None,
+            server_tls: work.tls == Tls::Both,
+        }
+    }
+
+    /// Starts the target and the program in front of it. The files of one that does not start are kept in
+    /// `directory`.
+    fn start(
+        &self,
+        candidate: &Candidate,
+        found: &Found,
+        work: &Work,
+        directory: &Path,
+    ) -> Result<Chain, Failure> {
         let pooler = &self.experiment.pooler;
         let servers = self.stage.servers();
         let mut chain = Chain {
@@ -213,7 +254,9 @@ impl Bench<'_> {
                 let own = usize::try_from(index).unwrap_or_default() % servers.len().max(1);
                 let mut site = self.site(work, servers.clone(), own);
                 site.clients_max = clients_max(work, pooler.proxies);
-                let proxy = Deployment::start(&candidate.instance, found, &site, self.programs)?;
+                let kept = directory.join(of_proxy(chain.proxies.len()));
+                let instance = &candidate.instance;
+                let proxy = Deployment::start(instance, found, &site, self.programs, &kept)?;
                 listening.push(server(&proxy));
                 chain.proxies.push(proxy);
             }
@@ -221,7 +264,8 @@ impl Bench<'_> {
         if let Some(name) = &pooler.front {
             let (front, found) = self::found(self.candidates.front(name), name)?;
             let site = self.site(work, listening, 0);
-            let front = Deployment::start(&front.instance, found, &site, self.programs)?;
+            let (instance, kept) = (&front.instance, directory.join(FRONT));
+            let front = Deployment::start(instance, found, &site, self.programs, &kept)?;
             listening = vec![server(&front)];
             chain.front = Some(front);
         }
@@ -346,6 +390,14 @@ impl Bench<'_> {
         let seen = seen.ok()?;
         Some(format!("client {}; server {}", seen.client, seen.server))
     }
+}
+
+/// Name of the directory with the files of the program in front.
+const FRONT: &str = "front";
+
+/// Returns the name of the directory with the files of one instance of the target.
+fn of_proxy(index: usize) -> String {
+    format!("target-{index}")
 }
 
 /// Returns the share of the servers' transactions that replicas have run between two readings.

@@ -4,7 +4,7 @@ use super::progress::duration;
 use super::setup::{choose, read};
 use super::{Error, Options};
 use crate::experiment::{self, Changes, Experiment};
-use crate::target::{self, Definition, Found};
+use crate::target::{self, Definition, Found, Instance};
 
 /// Returns a list of the experiments with their profiles and durations, and of the targets with what was found of
 /// them.
@@ -75,9 +75,15 @@ fn here(
 ) -> usize {
     let is_here = |name: &&String| {
         let instance = targets.find(experiment.target(name)).ok();
-        instance.is_some_and(|instance| Found::look(&instance, &options.programs).is_ok())
+        instance.is_some_and(|instance| {
+            Found::is_here(&instance, &options.programs, &options.program_directories)
+        })
     };
     names.iter().filter(is_here).count()
+}
+
+fn look(instance: &Instance, options: &Options) -> Result<Found, String> {
+    Found::look(instance, &options.programs, &options.program_directories)
 }
 
 fn describe(definition: &Definition, targets: &target::Catalog, options: &Options) -> String {
@@ -86,7 +92,7 @@ fn describe(definition: &Definition, targets: &target::Catalog, options: &Option
     let instance = targets
         .find(&pattern)
         .or_else(|_| targets.find(&pattern.replace('N', "2")));
-    let found = match instance.map(|instance| Found::look(&instance, &options.programs)) {
+    let found = match instance.map(|instance| look(&instance, options)) {
         Ok(Ok(found)) => found.text.unwrap_or_else(|| "here".to_owned()),
         Ok(Err(reason)) => reason,
         Err(error) => error.to_string(),

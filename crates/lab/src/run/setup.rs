@@ -46,8 +46,6 @@ impl Setup {
                 &path.display().to_string(),
                 &text,
             )?);
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            texts.push(("targets", name.into_owned(), text));
         }
         let chosen = choose(options, &experiments)?;
         for (experiment, _) in &chosen {
@@ -57,7 +55,10 @@ impl Setup {
                 texts.push(("experiments", format!("{name}.toml"), text));
             }
         }
-        let candidates = Candidates::new(&chosen, &targets, &options.programs)?;
+        let directories = &options.program_directories;
+        let candidates = Candidates::new(&chosen, &targets, &options.programs, directories)?;
+        let descriptions = candidates.descriptions().into_iter();
+        texts.extend(descriptions.map(|(name, text)| ("targets", name, text)));
         let programs = match &options.postgres {
             Some(directory) => Programs::of(directory)?,
             None => Programs::find()?,
@@ -89,6 +90,10 @@ impl Setup {
 
     pub(super) fn record(&self, options: &Options, seed: u64) -> record::Run {
         let mut environment = environment::machine();
+        let fronts = self.candidates.front_versions();
+        if !fronts.is_empty() {
+            environment.insert(record::FRONT.to_owned(), fronts);
+        }
         let lab = environment.entry("lab".to_owned()).or_default();
         let version = env!("CARGO_PKG_VERSION").to_owned();
         lab.insert("version".to_owned(), version);

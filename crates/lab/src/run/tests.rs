@@ -31,7 +31,7 @@ fn an_alias_is_a_twin_and_a_missing_program_a_reason() {
     options.programs.insert("pgbouncer".to_owned(), nowhere);
     let chosen = choose(&options, &catalog).unwrap();
     let targets = target::Catalog::builtin().unwrap();
-    let candidates = Candidates::new(&chosen, &targets, &options.programs).unwrap();
+    let candidates = Candidates::new(&chosen, &targets, &options.programs, &[]).unwrap();
     let records = candidates.records();
     let twin = records
         .iter()
@@ -55,17 +55,39 @@ fn a_description_that_was_never_tried_says_so_in_its_record() {
     options.profile = "full".to_owned();
     let chosen = choose(&options, &catalog).unwrap();
     let targets = target::Catalog::builtin().unwrap();
-    let candidates = Candidates::new(&chosen, &targets, &BTreeMap::new()).unwrap();
+    let candidates = Candidates::new(&chosen, &targets, &BTreeMap::new(), &[]).unwrap();
     let records = candidates.records();
     let fairness = |name: &str| {
         let found = records.iter().find(|target| target.name == name);
         found.unwrap().fairness.clone()
     };
-    assert!(fairness("pgcat-2").contains("never run"));
+    assert!(fairness("odyssey-2").contains("never run"));
     let untried = records.iter().filter(|target| target.untried);
-    assert!(untried.clone().any(|target| target.name == "pgcat-2"));
+    assert!(untried.clone().any(|target| target.name == "odyssey-2"));
     assert!(untried.clone().all(|target| target.name != "pgbouncer"));
     assert!(!fairness("pgbouncer").contains("never run"));
+}
+
+#[test]
+fn two_descriptions_with_the_same_file_name_are_both_kept() {
+    let mut targets = target::Catalog::builtin().unwrap();
+    let own = targets.find("pgbouncer").unwrap().definition.source;
+    let own = own.replace("name = \"pgbouncer\"", "name = \"mine\"");
+    targets.add(target::Definition::parse("elsewhere/pgbouncer.toml", &own).unwrap());
+    let catalog = experiment::Catalog::builtin().unwrap();
+    let mut options = options(&["aa"]);
+    options.profile = "quick".to_owned();
+    options.changes.targets = ["pgbouncer", "pgbouncer-again", "mine"]
+        .map(str::to_owned)
+        .to_vec();
+    let chosen = choose(&options, &catalog).unwrap();
+    let candidates = Candidates::new(&chosen, &targets, &BTreeMap::new(), &[]).unwrap();
+    let files = candidates.descriptions();
+    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["pgbouncer.toml", "other-pgbouncer.toml"]);
+    assert_eq!(files[1].1, own);
+    let file = candidates.file_of("mine");
+    assert_eq!(file.as_deref(), Some("other-pgbouncer.toml"));
 }
 
 #[test]

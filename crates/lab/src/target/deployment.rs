@@ -1,9 +1,10 @@
 //! Running target: its files written, its processes started, and a real login and query answered.
 
+use std::fmt;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use rustix::process::Signal as SystemSignal;
@@ -19,7 +20,8 @@ use crate::postgres::{Programs, answers, private_directory};
 use crate::process::{Account, Process, last_lines, run_to_end};
 use crate::template;
 
-const START_LIMIT: Duration = Duration::from_secs(30);
+/// Number of lines of each log, and of psql, in the report of a target that is not ready.
+const LINES: usize = 15;
 /// Time limit of libpq for a single login, in seconds.
 const LOGIN_SECONDS: &str = "5";
 
@@ -36,6 +38,97 @@ pub enum StartError {
     /// A program was not looked for.
     #[error("`{0}` was not found")]
     Program(String),
+    /// The target does not get ready.
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
+}
+
+/// Report of a target that does not get ready, with its own words.
+#[derive(Debug, thiserror::Error)]
+#[error("{target} did not start: {obstacle}{}{}", quoted_login(login.as_deref()), logs.iter().map(Log::quoted).collect::<String>())]
+pub struct NotReady {
+    /// Name of the target.
+    pub(super) target: String,
+    /// First thing that went wrong.
+    pub(super) obstacle: Obstacle,
+    /// Words of psql at the last login, if one was tried.
+    pub(super) login: Option<String>,
+    /// Ends of the logs of all processes.
+    pub(super) logs: Vec<Log>,
+}
+
+/// Reason why a target is not ready.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// A process did not listen on its port in time.
+    DoesNotListen {
+        /// Name of the program in the description.
+        program: String,
+        /// Time that was waited.
+        within: Duration,
+    },
+    /// A process ended.
+    Ended {
+        /// Name of the program in the description.
+        program: String,
+        /// Exit status of the process.
+        status: ExitStatus,
+    },
+    /// No login and query succeeded within this time.
+    NoLogin {
+        /// Time that was waited.
+        within: Duration,
+    },
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DoesNotListen { program, within } => {
+                write!(formatter, "{program} did not listen within {within:?}")
+            }
+            Self::Ended { program, status } => write!(formatter, "{program} ended ({status})"),
+            Self::NoLogin { within } => {
+                write!(formatter, "no login and query succeeded within {within:?}")
+            }
+        }
+    }
+}
+
+/// End of a process's log.
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) name: String,
+    /// Last lines, marked as a quotation; empty if the process wrote nothing.
+    pub(super) lines: String,
+}
+
+impl Log {
+    fn quoted(&self) -> String {
+        let Self { name, lines } = self;
+        if lines.is_empty() {
+            format!("\n{name} is empty.")
+        } else {
+            format!("\n{name} ends with:\n{}", lines.trim_end())
+        }
+    }
+}
+
+fn quoted_login(words: Option<&str>) -> String {
+    let Some(words) = words else {
+        return String::new();
+    };
+    let lines: Vec<&str> = words.lines().collect();
+    let skipped = lines.len().saturating_sub(LINES);
+    let quoted = lines
+        .iter()
+        .skip(skipped)
+        .map(|line| format!("\n  | {line}"));
+    format!(
+        "\nThe last login by psql said:{}",
+        quoted.collect::<String>()
+    )
 }
 
 /// Running target. Dropping it stops its processes in reverse order.
@@ -58,15 +151,17 @@ impl Deployment {
         }
     }
 
-    /// Writes the files, starts the processes one after the other, and logs in.
+    /// Writes the files, starts the processes one after the other, and logs in. If that fails, the files and whole
+    /// logs are copied to the directory `kept`.
     ///
     /// # Errors
-    /// A process ends or does not answer; the error has the end of its log.
+    /// A process ends or does not answer; the error has the end of its log, and psql's words.
     pub fn start(
         instance: &Instance,
         found: &Found,
         site: &Site,
         programs: &Programs,
+        kept: &Path,
     ) -> Result<Self, StartError> {
         let processes = &instance.definition.process;
         let account = if processes.iter().any(|process| process.unprivileged) {
@@ -91,11 +186,28 @@ impl Deployment {
             directory: Some(directory),
             address: SocketAddr::from(([127, 0, 0, 1], port)),
         };
-        for process in processes {
-            deployment.launch(process, found, site, &values)?;
+        match deployment.get_ready(instance, found, site, programs, &values) {
+            Ok(()) => Ok(deployment),
+            Err(error) => {
+                // The reason matters more than a disk on which its files do not fit.
+                let _ = deployment.keep(kept);
+                Err(error)
+            }
         }
-        deployment.log_in(instance, site, programs)?;
-        Ok(deployment)
+    }
+
+    fn get_ready(
+        &mut self,
+        instance: &Instance,
+        found: &Found,
+        site: &Site,
+        programs: &Programs,
+        values: &Values,
+    ) -> Result<(), StartError> {
+        for process in &instance.definition.process {
+            self.launch(instance, process, found, site, values)?;
+        }
+        self.log_in(instance, site, programs)
     }
 
     /// Returns the process ids of the started processes, whose descendants belong to the target too.
@@ -134,6 +246,7 @@ impl Deployment {
 
     fn launch(
         &mut self,
+        instance: &Instance,
         description: &Description,
         found: &Found,
         site: &Site,
@@ -170,10 +283,35 @@ impl Deployment {
                 .map(|signal| signal.system())
                 .collect();
             let mut process = Process::start(key, &mut command, &log)?.stop_with(&signals);
-            process.await_ready(START_LIMIT, &log, || address.is_none_or(answers))?;
+            let within = instance.ready_within();
+            let ready = process.await_ready(within, &log, || address.is_none_or(answers));
+            ready.map_err(|error| self.unready(instance, key, error))?;
             self.processes.push(process);
         }
         Ok(())
+    }
+
+    /// Converts the failure of a process to get ready.
+    fn unready(&self, instance: &Instance, program: &str, error: Error) -> StartError {
+        let program = program.to_owned();
+        let obstacle = match error {
+            Error::Ended { status, .. } => Obstacle::Ended { program, status },
+            Error::NotReady { limit, .. } => Obstacle::DoesNotListen {
+                program,
+                within: limit,
+            },
+            other => return StartError::System(other),
+        };
+        StartError::NotReady(self.report(instance, obstacle, None))
+    }
+
+    fn report(&self, instance: &Instance, obstacle: Obstacle, login: Option<String>) -> NotReady {
+        NotReady {
+            target: instance.name.clone(),
+            obstacle,
+            login,
+            logs: self.logs(),
+        }
     }
 
     /// Waits until a login and a query succeed. An accepted connection is not enough: poolers accept before they
@@ -189,8 +327,8 @@ impl Deployment {
             tls: site.client_tls,
             password: true,
         };
-        let mut reason = None;
-        let up = clock::poll_until(START_LIMIT, || {
+        let mut words = None;
+        let up = clock::poll_until(instance.ready_within(), || {
             let mut command = Command::new(&psql);
             command.args(["-X", "-q", "-A", "-t", "-h", "127.0.0.1", "-w"]);
             command.args(["-p", &self.address.port().to_string(), "-U", &site.user]);
@@ -199,27 +337,41 @@ impl Deployment {
             command.env("PGPASSWORD", &site.password);
             command.env("PGCONNECT_TIMEOUT", LOGIN_SECONDS);
             match run_to_end(&mut command) {
-                Ok(text) => text.trim() == "42" || !site.answers,
+                Ok(text) if text.trim() == "42" || !site.answers => true,
+                Ok(text) => {
+                    words = Some(format!("SELECT 42 gave {:?}", text.trim()));
+                    !self.is_alive()
+                }
                 Err(error) => {
-                    reason = Some(error.to_string());
+                    words = Some(match error {
+                        Error::Failed { output, .. } if !output.trim().is_empty() => output,
+                        other => other.to_string(),
+                    });
                     !self.is_alive()
                 }
             }
         });
-        if up && self.is_alive() {
-            return Ok(());
-        }
-        Err(StartError::System(Error::NotReady {
-            name: instance.name.clone(),
-            limit: START_LIMIT,
-            reason,
-            log: self.logs(),
-        }))
+        let obstacle = match self.ended() {
+            Some((program, status)) => Obstacle::Ended { program, status },
+            None if up => return Ok(()),
+            None => Obstacle::NoLogin {
+                within: instance.ready_within(),
+            },
+        };
+        Err(self.report(instance, obstacle, words).into())
     }
 
-    fn logs(&self) -> String {
+    /// Returns the name and the exit status of the first process that has ended.
+    fn ended(&mut self) -> Option<(String, ExitStatus)> {
+        self.processes.iter_mut().find_map(|process| {
+            let status = process.try_wait().ok().flatten()?;
+            Some((process.name().to_owned(), status))
+        })
+    }
+
+    fn logs(&self) -> Vec<Log> {
         let Some(directory) = &self.directory else {
-            return String::new();
+            return Vec::new();
         };
         let entries = fs::read_dir(directory.path()).into_iter().flatten();
         let mut paths: Vec<_> = entries
@@ -227,7 +379,15 @@ impl Deployment {
             .collect();
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "log"));
         paths.sort_unstable();
-        paths.iter().map(|path| last_lines(path, 10)).collect()
+        let log = |path: &PathBuf| Log {
+            name: path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
+            lines: last_lines(path, LINES),
+        };
+        paths.iter().map(log).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Definition, Instance};
 use crate::environment;
-use crate::process::find_program;
+use crate::process::{BIN_DIRECTORIES, find_program};
 
 /// First two numbers of a version; zeros if a program reports none.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
@@ -50,16 +50,32 @@ pub struct Found {
 }
 
 impl Found {
-    /// Looks for the programs of `instance`; `given` has the paths that the user named.
+    /// True if [`Self::look`] would find all programs. Starts none of them.
+    #[must_use]
+    pub fn is_here(
+        instance: &Instance,
+        given: &BTreeMap<String, PathBuf>,
+        first: &[PathBuf],
+    ) -> bool {
+        let mut programs = instance.definition.program.iter();
+        programs.all(|(key, program)| locate(key, &program.names, given, first).is_ok())
+    }
+
+    /// Looks for the programs of `instance`: `given` has the paths that the user named, `first` the directories that
+    /// come before the path of the system.
     ///
     /// # Errors
     /// The text names the program that is missing.
-    pub fn look(instance: &Instance, given: &BTreeMap<String, PathBuf>) -> Result<Self, String> {
+    pub fn look(
+        instance: &Instance,
+        given: &BTreeMap<String, PathBuf>,
+        first: &[PathBuf],
+    ) -> Result<Self, String> {
         let definition = &instance.definition;
         let mut programs = BTreeMap::new();
         let mut texts = Vec::new();
         for (key, program) in &definition.program {
-            let path = locate(key, &program.names, given)?;
+            let path = locate(key, &program.names, given, first)?;
             let text = environment::version(&path, &program.version);
             texts.push((key.clone(), text));
             programs.insert(key.clone(), path);
@@ -97,6 +113,7 @@ fn locate(
     key: &str,
     names: &[String],
     given: &BTreeMap<String, PathBuf>,
+    first: &[PathBuf],
 ) -> Result<PathBuf, String> {
     if let Some(path) = given.get(key) {
         return if path.is_file() {
@@ -107,9 +124,11 @@ fn locate(
     }
     names
         .iter()
-        .find_map(|name| find_program(name, &[]).ok())
+        .find_map(|name| find_program(name, first).ok())
         .ok_or_else(|| {
-            format!("`{key}` is not on this machine; point at it with --target-bin {key}=PATH")
+            format!(
+                "`{key}` is not on this machine; point at it with --target-bin {key}=PATH, or put it into a directory of {BIN_DIRECTORIES}"
+            )
         })
 }
 
@@ -158,7 +177,7 @@ mod tests {
         std::fs::write(&path, "abc").unwrap();
         let target = Catalog::builtin().unwrap().find("pgbouncer").unwrap();
         let given = BTreeMap::from([("pgbouncer".to_owned(), path.clone())]);
-        let found = Found::look(&target, &given).unwrap();
+        let found = Found::look(&target, &given, &[]).unwrap();
         assert_eq!(found.programs["pgbouncer"], path);
         let sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(found.sha256.as_deref(), Some(sum));
@@ -169,10 +188,26 @@ mod tests {
     fn a_program_that_is_not_there_is_named_with_what_to_do() {
         let target = Catalog::builtin().unwrap().find("pgbouncer").unwrap();
         let given = BTreeMap::from([("pgbouncer".to_owned(), PathBuf::from("/nowhere/x"))]);
-        let error = Found::look(&target, &given).unwrap_err();
+        let error = Found::look(&target, &given, &[]).unwrap_err();
         assert_eq!(error, "/nowhere/x is not there");
         let names = ["there-is-no-such-program".to_owned()];
-        let error = locate("doorman", &names, &BTreeMap::new()).unwrap_err();
+        let error = locate("doorman", &names, &BTreeMap::new(), &[]).unwrap_err();
         assert!(error.contains("--target-bin doorman=PATH"), "{error}");
+        assert!(error.contains("WEIR_BENCH_BIN_DIR"), "{error}");
+    }
+
+    #[test]
+    fn a_directory_of_programs_comes_before_the_path_and_after_a_path_that_was_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = [directory.path().to_owned()];
+        let names = ["sh".to_owned()];
+        let find = |given: &BTreeMap<String, PathBuf>| locate("sh", &names, given, &first);
+        let of_the_system = find(&BTreeMap::new()).unwrap();
+        let own = directory.path().join("sh");
+        assert_ne!(of_the_system, own);
+        std::fs::write(&own, "").unwrap();
+        assert_eq!(find(&BTreeMap::new()).unwrap(), own);
+        let given = BTreeMap::from([("sh".to_owned(), of_the_system.clone())]);
+        assert_eq!(find(&given).unwrap(), of_the_system);
     }
 }

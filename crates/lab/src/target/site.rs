@@ -121,6 +121,12 @@ impl Site {
         }
     }
 
+    /// Returns the MD5 secret that PostgreSQL would store for the password.
+    fn md5(&self) -> String {
+        let hash = weir_auth::md5::hash(self.password.as_bytes(), self.user.as_bytes());
+        String::from_utf8_lossy(hash.to_text().as_slice()).into_owned()
+    }
+
     /// Returns all variables.
     pub(super) fn values(
         &self,
@@ -154,6 +160,7 @@ impl Site {
             "user": self.user,
             "password": self.password,
             "secret": self.secret,
+            "md5": self.md5(),
             "auth": self.auth.name(),
             "client_tls": self.client_tls,
             "server_tls": self.server_tls,

@@ -33,6 +33,7 @@ fn all_that_ship_are_read_and_can_be_filled_in() {
         "weir-4",
         "pgbouncer",
         "pgbouncer-x2",
+        "pgbouncer-1.25",
         "pgpool",
         "haproxy",
         "pgpool-behind-pgbouncer",
@@ -119,12 +120,21 @@ fn a_file_of_the_user_takes_the_place_of_ours() {
     assert_eq!(catalog.find("weir-3").unwrap().title(), "Pooler 3");
 }
 
+fn request(protocol: &str) -> Request<'_> {
+    Request {
+        auth: Auth::Trust,
+        protocol,
+        client_tls: false,
+        server_tls: false,
+    }
+}
+
 #[test]
 fn an_old_pgbouncer_gets_the_extended_protocol_instead_of_prepared() {
     let target = Catalog::builtin().unwrap().find("pgbouncer").unwrap();
     let instead = |minor, protocol| {
         let version = Version { major: 1, minor };
-        let found = target.substitute(&version, Auth::Trust, protocol).unwrap();
+        let found = target.substitute(&version, request(protocol)).unwrap();
         found.map(|(protocol, _)| protocol)
     };
     assert_eq!(instead(18, "prepared").as_deref(), Some("extended"));
@@ -135,9 +145,118 @@ fn an_old_pgbouncer_gets_the_extended_protocol_instead_of_prepared() {
 #[test]
 fn what_a_target_cannot_do_is_refused_with_the_reason() {
     let target = Catalog::builtin().unwrap().find("pgcat-2").unwrap();
-    let refusal = |auth| target.refusal(&Version::default(), auth, "simple").unwrap();
+    let refusal = |auth| {
+        let request = Request {
+            auth,
+            ..request("simple")
+        };
+        target.refusal(&Version::default(), request).unwrap()
+    };
     assert!(refusal(Auth::Scram).unwrap().contains("MD5"));
     assert_eq!(refusal(Auth::Trust), None);
+}
+
+#[test]
+fn pgagroal_is_not_asked_for_what_it_was_seen_to_fail_at() {
+    let target = Catalog::builtin().unwrap().find("pgagroal").unwrap();
+    let refusal = |protocol, server_tls| {
+        let request = Request {
+            client_tls: true,
+            server_tls,
+            ..request(protocol)
+        };
+        target.refusal(&Version::default(), request).unwrap()
+    };
+    assert_eq!(refusal("extended", false), None);
+    assert!(refusal("extended", true).unwrap().contains("TLS"));
+    assert!(refusal("prepared", false).unwrap().contains("prepared"));
+}
+
+/// Renders all files of a target, for TLS on both sides or none.
+fn files(name: &str, auth: Auth, tls: bool) -> String {
+    let target = Catalog::builtin().unwrap().find(name).unwrap();
+    let site = Site::sample(auth, tls);
+    let ports = [1; site::INNER_PORTS];
+    let version = Version::default();
+    let values = site.values(&target, &version, Path::new("/run"), 6432, &ports);
+    let files = target.definition.file.iter();
+    files
+        .map(|file| template::render(&file.path, &file.text, &values).unwrap())
+        .collect()
+}
+
+#[test]
+fn peers_get_the_settings_that_their_runs_were_seen_to_need() {
+    for (name, tls, needed) in [
+        ("odyssey-1", true, "tls_ca_file \"/run/authority.crt\""),
+        ("odyssey-1", false, "locks_dir \"/run\""),
+        ("odyssey-1", false, "enable_online_restart no"),
+        ("odyssey-1", false, "pool_timeout 0"),
+        ("pg_doorman-1", false, "query_wait_timeout = 120000"),
+        (
+            "pg_doorman-1",
+            true,
+            "pg_hba = { content = \"host all all 127.0.0.1/32 trust\" }",
+        ),
+        ("pgdog-1", false, "checkout_timeout = 120000"),
+        ("pgdog-1", true, "tls_verify = \"prefer\""),
+        ("pgcat-1", false, "connect_timeout = 120000"),
+        ("pgagroal", false, "blocking_timeout = 0"),
+        ("pgbouncer-1.25", false, "max_prepared_statements = 200"),
+    ] {
+        let text = files(name, Auth::Trust, tls);
+        assert!(text.contains(needed), "{name}: no {needed} in {text}");
+    }
+    // The hash of PostgreSQL for the password `password` of the user `bench`.
+    let doorman = files("pg_doorman-1", Auth::Trust, true);
+    let hash = "password = \"md52f9f1e7927bc0fbc852e4174ecfa44e0\"";
+    assert!(doorman.contains(hash), "{doorman}");
+    assert!(!files("odyssey-1", Auth::Trust, false).contains("tls"));
+}
+
+#[test]
+fn what_is_in_the_way_of_a_target_is_said_with_the_time() {
+    let within = Duration::from_secs(30);
+    let silent = Obstacle::DoesNotListen {
+        program: "odyssey".to_owned(),
+        within,
+    };
+    assert_eq!(silent.to_string(), "odyssey did not listen within 30s");
+    let closed = Obstacle::NoLogin { within };
+    let words = "no login and query succeeded within 30s";
+    assert_eq!(closed.to_string(), words);
+}
+
+#[test]
+fn a_target_that_is_not_ready_is_reported_with_its_words_and_those_of_psql() {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    let log = |name: &str, lines: &str| deployment::Log {
+        name: name.to_owned(),
+        lines: lines.to_owned(),
+    };
+    let report = NotReady {
+        target: "odyssey-1".to_owned(),
+        obstacle: Obstacle::Ended {
+            program: "odyssey".to_owned(),
+            status: ExitStatus::from_raw(3 << 8),
+        },
+        login: Some("psql: error: no SSL\nor so\n".to_owned()),
+        logs: vec![
+            log("odyssey-0.log", "  | error: bad tls_ca_file\n"),
+            log("odyssey-1.log", ""),
+        ],
+    };
+    expect_test::expect![[r"
+        odyssey-1 did not start: odyssey ended (exit status: 3)
+        The last login by psql said:
+          | psql: error: no SSL
+          | or so
+        odyssey-0.log ends with:
+          | error: bad tls_ca_file
+        odyssey-1.log is empty."]]
+    .assert_eq(&report.to_string());
 }
 
 #[test]

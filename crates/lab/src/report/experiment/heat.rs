@@ -106,6 +106,7 @@ pub(super) fn tile(judged: &Judged) -> (String, Tone) {
     match judged.verdict {
         Verdict::Better => (ratio, Tone::Better(judged.step())),
         Verdict::Noise => (format!("~ {ratio}"), Tone::Noise),
+        Verdict::OtherWork => (format!("{ratio} ≠"), Tone::Unjudged),
         Verdict::Unjudged => (format!("{ratio} ?"), Tone::Unjudged),
         Verdict::Worse => (ratio, Tone::Worse(judged.step())),
     }

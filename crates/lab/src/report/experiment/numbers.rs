@@ -2,7 +2,9 @@
 
 use crate::record::{Cell, Usage};
 use crate::report::document::{Block, Entry, Table};
+use crate::report::failures::first_line;
 use crate::report::format::{self, Style};
+use crate::report::judge::Verdict;
 use crate::report::metric::Metric;
 use crate::report::view::{ExperimentView, Panel, Row, View, describe};
 use crate::statistics::{Interval, Sample};
@@ -16,12 +18,12 @@ pub(super) fn blocks(view: &View<'_>, experiment: &ExperimentView<'_>) -> Vec<Bl
     let cells = experiment.cells.len();
     vec![
         Block::Details {
-            summary: format!("{}: all figures", experiment.experiment.name),
+            summary: format!("{}: all figures", experiment.experiment.title),
             blocks: tables.collect(),
             terminal: true,
         },
         Block::Details {
-            summary: format!("{}: each of {cells} cells", experiment.experiment.name),
+            summary: format!("{}: each of {cells} cells", experiment.experiment.title),
             blocks: vec![Block::Table(raw(view, experiment))],
             terminal: false,
         },
@@ -71,7 +73,7 @@ fn table(view: &ExperimentView<'_>, panel: &Panel<'_>) -> Table {
     for (at, title) in titles.iter().enumerate() {
         heads.insert(before_flags + at, title);
     }
-    let name = &view.experiment.name;
+    let name = &view.experiment.title;
     let label = if panel.label.is_empty() {
         String::new()
     } else {
@@ -104,7 +106,11 @@ fn figures(
     let variation = Style::Percent.maybe(sample.as_ref().and_then(Sample::variation));
     let ratio = view
         .judge(view.main(), panel, row, at)
-        .map(|judged| judged.ratio.mean);
+        .map(|judged| match judged.verdict {
+            Verdict::OtherWork => format!("{} ≠", Style::Ratio.show(judged.ratio.mean)),
+            _ => Style::Ratio.show(judged.ratio.mean),
+        })
+        .unwrap_or_else(|| format::NONE.to_owned());
     let mut texts = vec![
         row.target.title.clone(),
         place.to_owned(),
@@ -115,7 +121,7 @@ fn figures(
         show(|sample| sample.max),
         variation,
         interval,
-        Style::Ratio.maybe(ratio),
+        ratio,
         Style::Micros.maybe(point.mean_latency()),
     ];
     let quantile = |share| Style::Micros.maybe(point.percentile(share));
@@ -129,7 +135,7 @@ fn figures(
     );
     let mut flags: Vec<String> = point
         .failure()
-        .map(|why| format!("failed: {why}"))
+        .map(|why| format!("failed: {}", first_line(why)))
         .into_iter()
         .collect();
     flags.extend(
@@ -190,7 +196,7 @@ const RAW: [&str; 26] = [
 ];
 
 fn raw(view: &View<'_>, experiment: &ExperimentView<'_>) -> Table {
-    let name = &experiment.experiment.name;
+    let name = &experiment.experiment.title;
     let mut table = Table::new(format!("{name}: cells as they were run"), &RAW);
     let mut cells = experiment.cells.clone();
     cells.sort_by_key(|cell| (cell.block, cell.order));
@@ -215,7 +221,7 @@ fn line(view: &View<'_>, cell: &Cell) -> Vec<String> {
     let mut flags: Vec<String> = cell
         .failed
         .iter()
-        .map(|why| format!("failed: {why}"))
+        .map(|why| format!("failed: {}", first_line(why)))
         .collect();
     flags.extend(cell.flags.iter().map(|flag| flag.detail.clone()));
     vec![

@@ -57,7 +57,7 @@ fn kept(
     };
     let published = theirs(many).and_then(|many| Some(many / theirs(few)?));
     let label = if panel.label.is_empty() {
-        &view.experiment.name
+        &view.experiment.title
     } else {
         &panel.label
     };

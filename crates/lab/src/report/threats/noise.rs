@@ -28,10 +28,10 @@ pub(super) fn blocks(view: &View<'_>) -> Vec<Prose> {
         by_count
             .entry(blocks.len())
             .or_default()
-            .push(&experiment.experiment.name);
+            .push(&experiment.experiment.title);
     }
     let sentence = |(count, names): (&usize, &Vec<&str>)| {
-        let prose = Prose::quote(&names.join(", ")).text(": ");
+        let prose = Prose::quote(&names.join("; ")).text(": ");
         match half_width(*count) {
             None => prose.count(*count).text(
                 " block, so there is no interval: without a noise floor nothing is claimed, and ratios are \
@@ -62,20 +62,20 @@ pub(super) fn without_twins(view: &View<'_>) -> Vec<Prose> {
             .filter(|experiment| !experiment.panels.is_empty());
         measured
             .filter(|experiment| wanted(experiment.floors.get(&experiment.main())))
-            .map(|experiment| experiment.experiment.name.as_str())
+            .map(|experiment| experiment.experiment.title.as_str())
             .collect()
     };
     let mut said = Vec::new();
     let lent = names(|floor| floor.is_some_and(|floor| !floor.own));
     if !lent.is_empty() {
-        said.push(Prose::quote(&lent.join(", ")).text(
+        said.push(Prose::quote(&lent.join("; ")).text(
             ": no target was run twice under two names; the noise floor is that of the other experiments, under \
              other loads, and is used to dismiss differences only.",
         ));
     }
     let unknown = names(|floor| floor.is_none());
     if !unknown.is_empty() {
-        said.push(Prose::quote(&unknown.join(", ")).text(
+        said.push(Prose::quote(&unknown.join("; ")).text(
             ": no target was run twice under two names, so the noise floor is unknown, and “~” rests on the \
              intervals alone.",
         ));
@@ -112,7 +112,7 @@ pub(super) fn twins(
         .iter()
         .filter(|judged| significant(judged.verdict))
         .count();
-    let prose = Prose::quote(&experiment.experiment.name)
+    let prose = Prose::quote(&experiment.experiment.title)
         .text(": ")
         .name(view.title(original));
     let prose = prose
@@ -175,7 +175,7 @@ pub(super) fn slowed(experiment: &ExperimentView<'_>) -> Vec<Prose> {
                 .iter()
                 .filter(|judged| judged.verdict == Verdict::Worse)
                 .count();
-            let prose = Prose::quote(&experiment.experiment.name)
+            let prose = Prose::quote(&experiment.experiment.title)
                 .text(": ")
                 .name(&row.target.title);
             let prose = prose

@@ -1,6 +1,6 @@
 //! Cells of one target under one load, over all blocks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Metric;
 use crate::record::{Cell, FlagKind, Latency};
@@ -105,6 +105,25 @@ impl<'a> Point<'a> {
             Some((metric.of(cell)?, metric.of(base.cells.get(block)?)?))
         };
         self.cells.iter().filter_map(pair).collect()
+    }
+
+    /// Returns the logarithms of the ratios to another point, by block.
+    pub(crate) fn logs_by_block(&self, base: &Self, metric: Metric) -> BTreeMap<u32, f64> {
+        let log = |(block, cell): (&u32, &&Cell)| {
+            let ratio = metric.of(cell)? / metric.of(base.cells.get(block)?)?;
+            let is_positive = ratio.is_finite() && ratio > 0.0;
+            is_positive.then(|| (*block, ratio.ln()))
+        };
+        self.cells.iter().filter_map(log).collect()
+    }
+
+    /// Returns the descriptions of other work that the target did instead of what was asked for.
+    pub(crate) fn other_work(&self) -> BTreeSet<&'a str> {
+        let flags = self.cells.values().flat_map(|cell| &cell.flags);
+        flags
+            .filter(|flag| flag.kind == FlagKind::Substituted)
+            .map(|flag| flag.detail.as_str())
+            .collect()
     }
 
     /// Returns the number of cells with an outcome.

@@ -110,3 +110,46 @@ fn the_interval_of_a_percentile_is_that_of_drawn_blocks() {
     results.cells.truncate(1);
     assert_eq!(interval(&results, 0.99), None);
 }
+
+#[test]
+fn a_version_stands_behind_the_name_of_its_program() {
+    let versioned = |title: &str, version: &str| {
+        let mut target = fixture::small().run.targets[0].clone();
+        title.clone_into(&mut target.title);
+        target.version = Some(version.to_owned());
+        versioned(&target)
+    };
+    for (title, version, expected) in [
+        ("PgBouncer", "PgBouncer 1.25.2", "PgBouncer 1.25.2"),
+        ("PgBouncer 1.25", "PgBouncer 1.25.2", "PgBouncer 1.25.2"),
+        ("PgCat, 1 worker", "pgcat 1.3.0", "PgCat 1.3.0, 1 worker"),
+        (
+            "PgDog, 2 workers",
+            "PgDog v7b40c0c",
+            "PgDog v7b40c0c, 2 workers",
+        ),
+        (
+            "HAProxy (TCP)",
+            "HAProxy version 2.6.12-1 2026/10/17",
+            "HAProxy 2.6.12-1 (TCP)",
+        ),
+        (
+            "Pgpool-II",
+            "pgpool-II version 4.3.5 (tamahomeboshi)",
+            "Pgpool-II 4.3.5",
+        ),
+        (
+            "PgBouncer in front of Pgpool-II",
+            "pgpool-II version 4.3.5; PgBouncer 1.18.0",
+            "PgBouncer in front of Pgpool-II",
+        ),
+        ("Odyssey", "started at 10", "Odyssey"),
+        (
+            "Odyssey, 1 worker",
+            "odyssey (git: 1.5.1)",
+            "Odyssey 1.5.1, 1 worker",
+        ),
+    ] {
+        assert_eq!(versioned(title, version), expected);
+    }
+}
