@@ -9,6 +9,7 @@ use crate::value::Dialect;
 const PREFIX: &str = "WEIR_";
 /// Names that belong to the command line, the bench and the tests, not to the configuration.
 pub(crate) const RESERVED: &[&str] = &[
+    "WEIR_BENCH_BIN_DIR",
     "WEIR_BIN",
     "WEIR_CONFIG",
     "WEIR_KEEP",
