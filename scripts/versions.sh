@@ -36,6 +36,11 @@ fetch() {
 	unzip -qo "$jar" '*.txz' -d "$directory"
 	tar -xJf "$directory"/*.txz -C "$directory"
 	rm -f "$jar" "$directory"/*.txz
+	# The artefacts have no clients. A pg_basebackup of another version does not do.
+	local client
+	for client in psql pgbench pg_dump pg_isready; do
+		ln -sf "$(command -v "$client")" "$directory/bin/$client"
+	done
 	chmod -R a+rX "$CACHE"
 }
 
