@@ -33,8 +33,9 @@ fi
 patiently() {
 	local what="$1" log="$2" begun=$SECONDS status=0 teller
 	shift 2
-	# Nothing of the loop may hold this script's output open after the script's end.
-	while sleep 15 >/dev/null 2>&1; do
+	# Nothing of the loop may hold this script's output open after the script's end. Ctrl-C does not end a loop in the
+	# background, so it looks if the script ($$) is there.
+	while sleep 15 >/dev/null 2>&1 && kill -0 "$$" 2>/dev/null; do
 		note "$what: $((SECONDS - begun)) s so far$(latest_step "$log")"
 	done &
 	teller=$!
