@@ -40,7 +40,7 @@ version="${DEB_VERSION:-$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head 
 maintainer="${DEB_MAINTAINER:-Weir maintainers <weir@packages.invalid>}"
 arch="${DEB_ARCH:-$(dpkg --print-architecture)}"
 objcopy=objcopy
-if [ -n "${DEB_ARCH:-}" ]; then objcopy="$(dpkg-architecture -a "$arch" -q DEB_HOST_GNU_TYPE)-objcopy"; fi
+if [ -n "${DEB_ARCH:-}" ]; then objcopy="$(dpkg-architecture -a "$arch" -q DEB_HOST_GNU_TYPE 2>/dev/null)-objcopy"; fi
 read -r -a emulator <<<"${DEB_EMULATOR:-}"
 # The same source gives the same package.
 SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y Cargo.toml)}"
@@ -144,7 +144,8 @@ control() {
 
 # build PACKAGE
 build() {
-	dpkg-deb --root-owner-group "${compress[@]}" --build "$work/$1" "$output/$1_${version}_$arch.deb" >/dev/null
+	patiently "compressing $1" "$work/log" dpkg-deb --root-owner-group "${compress[@]}" --build "$work/$1" \
+		"$output/$1_${version}_$arch.deb" || die "$(cat "$work/log")"
 	note "$output/$1_${version}_$arch.deb"
 }
 

@@ -239,6 +239,9 @@ ensure_rust_checks() {
 # Both binaries as the Debian packages have them. One after the other, so that cargo unites no features of the lab with
 # the daemon's.
 build_release() {
+	# The allocator's pages: kernels for arm64 have pages of 4, 16 or 64 KiB, and a program for larger pages runs on all of
+	# them.
+	if [ "$(uname -m)" = aarch64 ]; then export JEMALLOC_SYS_WITH_LG_PAGE=16; fi
 	compile --release -p weir-cli --features pam
 	compile --release -p weir-lab-cli
 }
