@@ -7,6 +7,13 @@
 #   DEB_VERSION     another version than that of Cargo.toml with -1
 #   DEB_MAINTAINER  "Name <address>"
 #   DEB_FAST=1      for tests: hardly compressed, without debug symbols and licences of crates
+#
+# For another architecture (scripts/arm64.sh):
+#
+#   DEB_ARCH        its name in Debian; binutils for it are needed
+#   DEB_TARGET      its name for cargo
+#   DEB_EMULATOR    a program that runs its binaries, with arguments
+#   DEB_LIBRARIES   a directory with the packages of its libraries, each extracted with dpkg-deb --raw-extract
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -31,7 +38,10 @@ fast="${DEB_FAST:-}"
 output="${DEB_OUTPUT:-${CARGO_TARGET_DIR:-target}/deb}"
 version="${DEB_VERSION:-$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)-1}"
 maintainer="${DEB_MAINTAINER:-Weir maintainers <weir@packages.invalid>}"
-arch="$(dpkg --print-architecture)"
+arch="${DEB_ARCH:-$(dpkg --print-architecture)}"
+objcopy=objcopy
+if [ -n "${DEB_ARCH:-}" ]; then objcopy="$(dpkg-architecture -a "$arch" -q DEB_HOST_GNU_TYPE 2>/dev/null)-objcopy"; fi
+read -r -a emulator <<<"${DEB_EMULATOR:-}"
 # The same source gives the same package.
 SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y Cargo.toml)}"
 export SOURCE_DATE_EPOCH
@@ -62,7 +72,7 @@ squeeze() {
 # program PACKAGE
 program() {
 	install -d "$work/$1/usr/bin"
-	objcopy --strip-unneeded "$(binary "$1")" "$work/$1/usr/bin/$1"
+	"$objcopy" --strip-unneeded "$(binary "$1")" "$work/$1/usr/bin/$1"
 	chmod 755 "$work/$1/usr/bin/$1"
 }
 
@@ -70,19 +80,22 @@ program() {
 generated() {
 	local share="$work/$1/usr/share" binary
 	binary="$(binary "$1")"
-	"$binary" generate man "$share/man"
+	run() { ${emulator[@]+"${emulator[@]}"} "$binary" "$@"; }
+	run generate man "$share/man"
 	gzip -9n "$share"/man/man*/*
 	install -d "$share/"{bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
-	"$binary" generate completions bash >"$share/bash-completion/completions/$1"
-	"$binary" generate completions zsh >"$share/zsh/vendor-completions/_$1"
-	"$binary" generate completions fish >"$share/fish/vendor_completions.d/$1.fish"
+	run generate completions bash >"$share/bash-completion/completions/$1"
+	run generate completions zsh >"$share/zsh/vendor-completions/_$1"
+	run generate completions fish >"$share/fish/vendor_completions.d/$1.fish"
 }
 
-# documents PACKAGE COPYRIGHT CRATE [FLAG...]: CRATE is the package of the workspace, built with these flags.
+# documents PACKAGE SUFFIX CRATE [FLAG...]: SUFFIX is that of its files in packaging/debian, CRATE the package of the
+# workspace, built with these flags.
 documents() {
-	local package="$1" copyright="$2" doc="usr/share/doc/$1"
+	local package="$1" suffix="$2" doc="usr/share/doc/$1"
 	shift 2
-	put "$package" 644 "packaging/debian/$copyright" "$doc/copyright"
+	put "$package" 644 "packaging/debian/copyright$suffix" "$doc/copyright"
+	put "$package" 644 "packaging/debian/lintian-overrides$suffix" "usr/share/lintian/overrides/$package"
 	put "$package" 644 NOTICE "$doc/NOTICE"
 	squeeze "$package" "$doc/changelog.gz" <CHANGELOG.md
 	printf '%s (%s) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- %s  %s\n' "$package" "$version" \
@@ -108,9 +121,13 @@ service() {
 
 # depends PACKAGE: which packages the libraries come from, with the versions that the symbols need.
 depends() {
+	local directory places=()
 	mkdir -p "$work/debian" "$work/$1/DEBIAN"
 	: >"$work/debian/control"
-	(cd "$work" && dpkg-shlibdeps -O "$1/usr/bin/$1") | sed -n 's/^shlibs:Depends=//p'
+	if [ -n "${DEB_LIBRARIES:-}" ]; then
+		for directory in "$(realpath "$DEB_LIBRARIES")"/*/; do places+=("-S$directory"); done
+	fi
+	(cd "$work" && DEB_HOST_ARCH="$arch" dpkg-shlibdeps ${places[@]+"${places[@]}"} -O "$1/usr/bin/$1") | sed -n 's/^shlibs:Depends=//p'
 }
 
 # control PACKAGE TEMPLATE [SED...]: fills the template in.
@@ -127,7 +144,8 @@ control() {
 
 # build PACKAGE
 build() {
-	dpkg-deb --root-owner-group "${compress[@]}" --build "$work/$1" "$output/$1_${version}_$arch.deb" >/dev/null
+	patiently "compressing $1" "$work/log" dpkg-deb --root-owner-group "${compress[@]}" --build "$work/$1" \
+		"$output/$1_${version}_$arch.deb" || die "$(cat "$work/log")"
 	note "$output/$1_${version}_$arch.deb"
 }
 
@@ -139,7 +157,7 @@ symbols() {
 	[ -n "$id" ] || die "$binary has no build id, by which debug symbols are found"
 	directory="$work/$1-dbgsym/usr/lib/debug/.build-id/${id:0:2}"
 	install -d "$directory"
-	objcopy --only-keep-debug --compress-debug-sections "$binary" "$directory/${id:2}.debug"
+	"$objcopy" --only-keep-debug --compress-debug-sections "$binary" "$directory/${id:2}.debug"
 	chmod 644 "$directory/${id:2}.debug"
 	install -d "$work/$1-dbgsym/usr/share/doc"
 	ln -s "$1" "$work/$1-dbgsym/usr/share/doc/$1-dbgsym"
@@ -161,8 +179,10 @@ package() {
 }
 
 say "Building weir and weir-lab $version for $arch"
+target=()
+if [ -n "${DEB_TARGET:-}" ]; then target=(--target "$DEB_TARGET"); fi
 service
-documents weir copyright weir-cli --features pam
+documents weir "" weir-cli --features pam ${target[@]+"${target[@]}"}
 package weir control.in
-documents weir-lab copyright-lab weir-lab-cli
+documents weir-lab -lab weir-lab-cli ${target[@]+"${target[@]}"}
 package weir-lab control-lab.in

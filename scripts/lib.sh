@@ -29,6 +29,29 @@ if [ ! -t 1 ]; then
 	say() { printf '==> %s\n' "$*"; }
 fi
 
+# patiently WHAT LOG COMMAND...: runs the command with its output in LOG, and tells every 15 s how far it is.
+patiently() {
+	local what="$1" log="$2" begun=$SECONDS status=0 teller
+	shift 2
+	# Nothing of the loop may hold this script's output open after the script's end. Ctrl-C does not end a loop in the
+	# background, so it looks if the script ($$) is there.
+	while sleep 15 >/dev/null 2>&1 && kill -0 "$$" 2>/dev/null; do
+		note "$what: $((SECONDS - begun)) s so far$(latest_step "$log")"
+	done &
+	teller=$!
+	"$@" >"$log" 2>&1 </dev/null || status=$?
+	kill "$teller" 2>/dev/null || true
+	wait "$teller" 2>/dev/null || true
+	return "$status"
+}
+
+# latest_step LOG: number and text of the last line.
+latest_step() {
+	local last
+	last="$(tail -n 1 "$1" | sed 's/^ *//; s/ (\/.*//' | cut -c 1-60)"
+	if [ -n "$last" ]; then printf '; step %s: %s' "$(wc -l <"$1")" "$last"; fi
+}
+
 as_root() {
 	if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
 }
@@ -97,7 +120,8 @@ install_missing() {
 
 apt_update() {
 	if [ -n "${APT_UPDATED:-}" ]; then return; fi
-	as_root apt-get update -q >/dev/null || note "apt-get update failed; trying with what is known"
+	patiently "lists of packages" /dev/null as_root apt-get update -q ||
+		note "apt-get update failed; trying with what is known"
 	APT_UPDATED=1
 }
 
@@ -106,8 +130,8 @@ apt_install() {
 	local log
 	log="$(mktemp)"
 	# --no-remove: a package of the machine's owner is never taken away for ours.
-	if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-remove \
-		--no-install-recommends "$@" >"$log" 2>&1 </dev/null; then
+	if ! patiently "apt-get" "$log" as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-remove \
+		--no-install-recommends "$@"; then
 		tail -n 30 "$log" >&2
 		rm -f "$log"
 		release_services
@@ -166,7 +190,7 @@ ensure_rust() {
 	if rust_is_enough "$minimum"; then return; fi
 	if have rustup; then
 		say "Installing the stable Rust toolchain with rustup ($minimum or later is needed)"
-		rustup toolchain install stable --profile minimal >/dev/null 2>&1 &&
+		patiently "rustup" /dev/null rustup toolchain install stable --profile minimal &&
 			export RUSTUP_TOOLCHAIN=stable
 		if rust_is_enough "$minimum"; then return; fi
 	fi
@@ -191,10 +215,13 @@ rust_from_rustup() {
 	need curl have curl
 	need ca-certificates test -e /etc/ssl/certs/ca-certificates.crt
 	install_missing
-	curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs |
-		sh -s -- -y --profile minimal --no-modify-path >/dev/null 2>&1 ||
+	patiently "rustup" /dev/null run_rustup_installer ||
 		die "could not install Rust; see https://rustup.rs, then run this again"
 	export PATH="$HOME/.cargo/bin:$PATH"
+}
+
+run_rustup_installer() {
+	curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal --no-modify-path
 }
 
 # rustfmt and clippy, for the checks.
@@ -212,8 +239,29 @@ ensure_rust_checks() {
 # Both binaries as the Debian packages have them. One after the other, so that cargo unites no features of the lab with
 # the daemon's.
 build_release() {
-	cargo build --release -p weir-cli --features pam
-	cargo build --release -p weir-lab-cli
+	# The allocator's pages: kernels for arm64 have pages of 4, 16 or 64 KiB, and a program for larger pages runs on all of
+	# them.
+	if [ "$(uname -m)" = aarch64 ]; then export JEMALLOC_SYS_WITH_LG_PAGE=16; fi
+	compile --release -p weir-cli --features pam
+	compile --release -p weir-lab-cli
+}
+
+# compile FLAG...: cargo build. In a terminal cargo shows how far it is; elsewhere it would print a line for each crate, and
+# none during the minutes in which the last one is linked.
+compile() {
+	if [ -t 2 ]; then
+		cargo build "$@"
+		return
+	fi
+	local log begun=$SECONDS
+	log="$(mktemp)"
+	if ! patiently "cargo" "$log" cargo build "$@"; then
+		grep -vE '^ *(Compiling|Downloaded|Downloading|Updating|Locking) ' "$log" >&2 || true
+		rm -f "$log"
+		die "cargo build $* failed"
+	fi
+	rm -f "$log"
+	note "built in $((SECONDS - begun)) s"
 }
 
 # --- Go ------------------------------------------------------------------------------------------

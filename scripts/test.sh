@@ -10,6 +10,7 @@ need_to_build
 need git have git
 need pkg-config have pkg-config
 need dpkg-dev have dpkg-shlibdeps
+need lintian have lintian
 need libpq-dev test -e /usr/include/postgresql/libpq-fe.h
 need libpam0g-dev has_pam
 need libpam-wrapper has_pam_wrapper

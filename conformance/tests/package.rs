@@ -1,6 +1,8 @@
 //! The Debian packages weir and weir-lab: built from the binaries, then installed into an empty root, started there,
 //! upgraded, removed and purged with dpkg itself. The packages, accounts and services of the machine are never touched.
 
+#[path = "package/hand_over.rs"]
+mod hand_over;
 #[path = "package/root.rs"]
 mod root;
 
@@ -40,6 +42,7 @@ const FILES: &[&str] = &[
     "usr/share/fish/vendor_completions.d/weir.fish",
     "usr/share/weir/monitoring/alerts.yml",
     "usr/share/weir/monitoring/grafana-dashboard.json",
+    "usr/share/lintian/overrides/weir",
     "usr/share/man/man1/weir-check.1.gz",
     "usr/share/man/man1/weir-run.1.gz",
     "usr/share/man/man1/weir.1.gz",
@@ -97,6 +100,7 @@ const LAB_FILES: &[&str] = &[
     "usr/share/doc/weir-lab/changelog.gz",
     "usr/share/doc/weir-lab/copyright",
     "usr/share/fish/vendor_completions.d/weir-lab.fish",
+    "usr/share/lintian/overrides/weir-lab",
     "usr/share/man/man1/weir-bench-run.1.gz",
     "usr/share/man/man1/weir-bench.1.gz",
     "usr/share/man/man1/weir-lab.1.gz",
@@ -134,6 +138,22 @@ fn the_lab_is_a_package_of_its_own_that_weir_runs_when_it_is_installed() -> Resu
         .filter(|file| file.contains("weir-lab"))
         .collect();
     ensure!(left.is_empty(), "left behind: {left:?}");
+    Ok(())
+}
+
+#[test]
+fn lintian_has_nothing_to_say() -> Result<()> {
+    tools::require("lintian", "lintian")?;
+    let package = package()?;
+    for deb in [&package.first, &package.lab] {
+        let mut command = Command::new("lintian");
+        command.args(["--allow-root", "--tag-display-limit", "0"]);
+        command.args(["--fail-on", "error,warning"]).arg(deb);
+        // Perl has words of its own on a machine without this locale.
+        command.env("LC_ALL", "C");
+        let (said, is_clean) = tools::run_any(&mut command)?;
+        ensure!(is_clean, "{said}");
+    }
     Ok(())
 }
 

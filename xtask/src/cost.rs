@@ -3,26 +3,23 @@
 //! All poolers stand in front of one temporary PostgreSQL for the whole run. In each round each pooler does each
 //! piece of work once, in random order. Ratios are taken within a round, where both met the same machine.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use fastrand::Rng;
-use tempfile::TempDir;
 use weir_lab::interrupt::Interrupt;
 use weir_lab::meter::cpu;
 use weir_lab::ports::free_port;
-use weir_lab::postgres::{Cluster, DATABASE, Programs, Settings, USER, answers};
-use weir_lab::process::{Account, Process, find_program};
+use weir_lab::postgres::{Cluster, DATABASE, Programs, Settings, USER};
 use weir_lab::statistics::median;
 use weir_lab::statistics::ratio::Ratio;
 use weir_lab::table::Table;
 use weir_lab::weir::Weir;
 
+use crate::pgbouncer::PgBouncer;
 use crate::weir::weir_binary;
 
 #[derive(clap::Args)]
@@ -48,7 +45,8 @@ pub(crate) struct Flags {
 const SERVERS: &str = "4";
 /// Clients in each of the two halves of a piece of work.
 const CLIENTS_PER_HALF: u32 = 8;
-const START_LIMIT: Duration = Duration::from_secs(15);
+/// Room for clients in PgBouncer, as by its default.
+const CLIENTS_MAX: u32 = 100;
 const MODES: [&str; 3] = ["simple", "extended", "prepared"];
 
 /// Objects that the pieces of work use.
@@ -108,12 +106,7 @@ impl Work {
 /// A pooler in front of the cluster.
 enum Pooler {
     Weir(Weir),
-    PgBouncer {
-        process: Process,
-        address: SocketAddr,
-        /// Directory of its configuration and log, deleted after its end.
-        _directory: TempDir,
-    },
+    PgBouncer(PgBouncer),
 }
 
 impl Pooler {
@@ -125,55 +118,21 @@ impl Pooler {
     }
 
     fn pgbouncer(cluster: &Cluster) -> Result<Self> {
-        let account = Account::for_servers()?;
-        let directory = tempfile::Builder::new()
-            .prefix("weir-pgbouncer-")
-            .tempdir()?;
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
-        let config = directory.path().join("pgbouncer.ini");
-        let upstream = cluster.address();
-        let mut text = String::new();
-        writeln!(text, "[databases]")?;
-        writeln!(
-            text,
-            "* = host={} port={} user={USER}",
-            upstream.ip(),
-            upstream.port()
-        )?;
-        writeln!(text, "[pgbouncer]")?;
-        writeln!(text, "listen_addr = {}", address.ip())?;
-        writeln!(text, "listen_port = {}", address.port())?;
-        writeln!(text, "unix_socket_dir =")?;
-        writeln!(text, "auth_type = any")?;
-        writeln!(text, "pool_mode = transaction")?;
-        writeln!(text, "default_pool_size = {SERVERS}")?;
-        fs::write(&config, text)?;
-        account.own(&config)?;
-        account.own(directory.path())?;
-        let mut command = Command::new(find_program("pgbouncer", &[])?);
-        command.arg(&config);
-        account.apply(&mut command);
-        let log = directory.path().join("log");
-        let mut process = Process::start("pgbouncer", &mut command, &log)?;
-        process.await_ready(START_LIMIT, &log, || answers(address))?;
-        Ok(Self::PgBouncer {
-            process,
-            address,
-            _directory: directory,
-        })
+        let pgbouncer = PgBouncer::start(cluster, SERVERS.parse()?, CLIENTS_MAX)?;
+        Ok(Self::PgBouncer(pgbouncer))
     }
 
     fn address(&self) -> SocketAddr {
         match self {
             Self::Weir(weir) => weir.address(),
-            Self::PgBouncer { address, .. } => *address,
+            Self::PgBouncer(pgbouncer) => pgbouncer.address(),
         }
     }
 
     fn pid(&self) -> u32 {
         match self {
             Self::Weir(weir) => weir.pid(),
-            Self::PgBouncer { process, .. } => process.pid(),
+            Self::PgBouncer(pgbouncer) => pgbouncer.pid(),
         }
     }
 }
@@ -282,7 +241,7 @@ impl Cell<'_> {
             else {
                 continue;
             };
-            if matches!(column.pooler, Pooler::PgBouncer { .. })
+            if matches!(column.pooler, Pooler::PgBouncer(_))
                 && (!self.work.suits_pgbouncer() || self.mode == "prepared")
             {
                 continue;

@@ -11,6 +11,7 @@ mod demo;
 mod docs;
 mod drill;
 mod mutants;
+mod pgbouncer;
 mod sim;
 mod sqlstate;
 mod tidy;
@@ -37,7 +38,7 @@ enum Task {
     Ci(ci::Flags),
     /// Compare what a transaction costs two builds of Weir, and PgBouncer, by turns
     Cost(cost::Flags),
-    /// Show a pgbench run through Weir beside the same run direct
+    /// Show a pgbench run through Weir beside the same run through PgBouncer and direct, and a pool that finds its size
     Demo(demo::Flags),
     /// Write docs/reference from the tables in the code
     Docs {

@@ -1,6 +1,11 @@
 //! A run of pgbench: its command line, its log of transactions, and the CPU time that a process used during exactly
 //! the window in which transactions are counted.
+//!
+//! A transaction's time is from the client's previous answer to its own, so that mean time x throughput is the number of
+//! clients (Little's law). The latency in pgbench's log begins later, when pgbench turns to the client again: it leaves out
+//! the time in which a client has its answer and pgbench is busy with others.
 
+use std::collections::HashMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,9 +22,30 @@ use weir_lab::pgbench::log::{self, Transaction, as_f64, tally};
 use weir_lab::postgres::{DATABASE, USER};
 use weir_lab::process::Process;
 
-/// A run of `pgbench -S`, which reads rows of pgbench_accounts by key.
+/// Transactions of a load.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Work {
+    /// Reads of a row of pgbench_accounts by its key, `pgbench -S`.
+    Read,
+    /// Transactions that pause for their client, and then all want the same row: [`PAUSING`].
+    Pausing,
+}
+
+/// Script of [`Work::Pausing`].
+///
+/// A server does nothing while its client pauses, so a small pool leaves PostgreSQL idle. A large one gains nothing, because
+/// one row takes one transaction at a time. The best size follows from the two pauses, hardly from the speed of the machine:
+/// the row is kept for a fixed time, and released without a word from the client.
+const PAUSING: &str = "\
+BEGIN;
+\\sleep 60 ms
+UPDATE pgbench_branches SET bbalance = bbalance + 1 WHERE bid = 1 \\; SELECT pg_sleep(0.001) \\; END;
+";
+
+/// A run of pgbench.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
+    pub(super) work: Work,
     pub(super) clients: u32,
     /// Time that is not measured; begins when pgbench has connected all clients.
     pub(super) warm_up: Duration,
@@ -28,12 +54,14 @@ pub(super) struct Load {
     pub(super) seed: u64,
 }
 
-/// Results of a run. Latencies are in microseconds.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     pub(super) failures: u64,
     pub(super) per_second: f64,
+    /// Mean time of a transaction in microseconds, as above.
     pub(super) mean_us: f64,
+    /// 99th percentile of this time.
     pub(super) p99_us: u64,
     /// CPU-microseconds per transaction of the watched process.
     pub(super) cpu_us: Option<f64>,
@@ -53,6 +81,12 @@ pub(super) struct RunningLoad {
 }
 
 impl RunningLoad {
+    /// Returns the throughput of each second so far.
+    pub(super) fn seconds(&self) -> Result<Vec<f64>> {
+        let output = fs::read_to_string(self.directory.path().join(OUTPUT))?;
+        Ok(output.lines().filter_map(second).collect())
+    }
+
     /// Fails with pgbench's output if pgbench has failed.
     pub(super) fn check(&mut self) -> Result<()> {
         if let Some(status) = self.process.try_wait()?.filter(|status| !status.success()) {
@@ -78,18 +112,29 @@ impl Load {
         interrupt: &Interrupt,
         look: impl FnOnce(),
     ) -> Result<Outcome> {
-        let mut run = self.start(pgbench, address)?;
+        let mut run = self.start_with(pgbench, address, &["--log", "--log-prefix=log"])?;
         let samples = self.watch(&mut run.process, watched, interrupt, look)?;
         run.check()?;
         let log = log::read(run.directory.path(), LOG_PREFIX)?;
         self.evaluate(&log, &samples, watched.is_some())
     }
 
-    /// Starts the load without waiting; it ends by itself after its time.
+    /// Starts the load without waiting; it ends by itself after its time. It tells its throughput every second.
     pub(super) fn start(&self, pgbench: &Path, address: SocketAddr) -> Result<RunningLoad> {
+        self.start_with(pgbench, address, &["--progress=1"])
+    }
+
+    fn start_with(
+        &self,
+        pgbench: &Path,
+        address: SocketAddr,
+        more: &[&str],
+    ) -> Result<RunningLoad> {
         let directory = tempfile::Builder::new().prefix("weir-load-").tempdir()?;
         let output = directory.path().join(OUTPUT);
+        fs::write(directory.path().join(SCRIPT), PAUSING)?;
         let mut command = self.command(pgbench, address, directory.path());
+        command.args(more);
         let process = Process::start("pgbench", &mut command, &output)?;
         Ok(RunningLoad {
             process: process.stop_with(&[Signal::TERM]),
@@ -103,18 +148,17 @@ impl Load {
         let seconds = (self.warm_up + self.measured + END_MARGIN)
             .as_secs_f64()
             .ceil();
-        command.current_dir(directory).args([
-            "--no-vacuum",
-            "--select-only",
-            "--log",
-            "--log-prefix=log",
-        ]);
+        command.current_dir(directory).arg("--no-vacuum");
+        command.arg(match self.work {
+            Work::Read => "--builtin=select-only",
+            Work::Pausing => "--file=script.sql",
+        });
         command.arg(format!("--time={seconds:.0}"));
         command.arg(format!("--client={}", self.clients));
         command.arg(format!("--random-seed={}", self.seed));
         command.args(["-h", &address.ip().to_string()]);
         command.args(["-p", &address.port().to_string()]);
-        command.args(["-U", USER, DATABASE]);
+        command.args(["-U", USER]).env("PGDATABASE", DATABASE);
         command
     }
 
@@ -164,7 +208,8 @@ impl Load {
             .iter()
             .find(|sample| sample.at >= begin)
             .ok_or_else(too_short)?;
-        let end = first.at + self.measured;
+        // From its last answer on a client is no part of the load.
+        let end = (first.at + self.measured).min(all_run_until(log));
         let last = samples
             .iter()
             .rev()
@@ -173,7 +218,7 @@ impl Load {
         if last.at <= first.at {
             bail!(too_short());
         }
-        let found = tally(log, first.at, last.at).ok_or_else(too_short)?;
+        let found = tally(&since_answer(log), first.at, last.at).ok_or_else(too_short)?;
         let seconds = (last.at - first.at).as_secs_f64();
         let count = as_f64(usize::try_from(found.transactions)?);
         let cpu_us = last.cpu.saturating_sub(first.cpu).as_secs_f64() * 1e6 / count;
@@ -185,6 +230,38 @@ impl Load {
             cpu_us: watched.then_some(cpu_us),
         })
     }
+}
+
+/// Returns the earliest of the clients' last answers.
+fn all_run_until(log: &[Transaction]) -> Duration {
+    let mut last: HashMap<u32, Duration> = HashMap::new();
+    for line in log {
+        let ended = last.entry(line.client).or_default();
+        *ended = line.ended.max(*ended);
+    }
+    last.into_values().min().unwrap_or_default()
+}
+
+/// Replaces each latency by the time since the client's previous answer. The first of a client keeps its own.
+fn since_answer(log: &[Transaction]) -> Vec<Transaction> {
+    let mut previous: HashMap<u32, Duration> = HashMap::new();
+    let mut times = Vec::with_capacity(log.len());
+    for line in log {
+        let before = previous.insert(line.client, line.ended);
+        let passed = before.map(|before| line.ended.saturating_sub(before).as_micros());
+        let passed = passed.and_then(|passed| u64::try_from(passed).ok());
+        times.push(Transaction {
+            latency_us: line.latency_us.map(|own| passed.unwrap_or(own)),
+            ..*line
+        });
+    }
+    times
+}
+
+/// Parses the throughput in `progress: 3.0 s, 1234.5 tps, lat ...`.
+fn second(line: &str) -> Option<f64> {
+    let (_, rest) = line.strip_prefix("progress: ")?.split_once(" s, ")?;
+    rest.split_once(" tps")?.0.parse().ok()
 }
 
 /// First few distinct errors: every client may have reported the same one.
@@ -207,8 +284,10 @@ fn complaints(output: &str) -> String {
 /// File for pgbench's output.
 const OUTPUT: &str = "output";
 /// Value of `--log-prefix`.
+/// File in the working directory of pgbench.
+const SCRIPT: &str = "script.sql";
 const LOG_PREFIX: &str = "log.";
-const END_MARGIN: Duration = Duration::from_millis(200);
+const END_MARGIN: Duration = Duration::from_millis(500);
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
@@ -216,6 +295,7 @@ mod tests {
     use super::*;
 
     const LOAD: Load = Load {
+        work: Work::Read,
         clients: 1,
         warm_up: Duration::from_secs(1),
         measured: Duration::from_secs(2),
@@ -244,6 +324,40 @@ mod tests {
         assert!((cpu_us - 1000.0).abs() < 1e-6, "{outcome:?}");
         let alone = LOAD.evaluate(&log, &samples, false).unwrap();
         assert_eq!(alone.cpu_us, None);
+    }
+
+    #[test]
+    fn mean_time_by_throughput_is_the_number_of_clients() {
+        // Ten clients, each with an answer every 10 ms, of which pgbench counts 4 ms. They stop one after the other, before
+        // the time that is to be measured has passed.
+        let log: Vec<Transaction> = (0..4000)
+            .map(|n| Transaction {
+                client: u32::try_from(n % 10).unwrap(),
+                ended: Duration::from_millis(100_000 + n),
+                latency_us: Some(4000),
+                ..Transaction::default()
+            })
+            .filter(|line| {
+                line.ended < Duration::from_millis(102_500 + 40 * u64::from(line.client))
+            })
+            .collect();
+        let samples: Vec<Sample> = (0..80)
+            .map(|n| Sample {
+                at: Duration::from_millis(100_000 + n * 50),
+                cpu: Duration::ZERO,
+            })
+            .collect();
+        let outcome = LOAD.evaluate(&log, &samples, false).unwrap();
+        let clients = outcome.mean_us / 1e6 * outcome.per_second;
+        assert!((clients - 10.0).abs() < 0.01, "{outcome:?}");
+        assert_eq!(outcome.p99_us, 10_000);
+    }
+
+    #[test]
+    fn the_throughput_of_a_second_is_read_from_a_line_of_progress() {
+        let line = "progress: 2.0 s, 14210.4 tps, lat 7.031 ms stddev 3.290, 0 failed";
+        assert_eq!(second(line), Some(14210.4));
+        assert_eq!(second("pgbench (15.13)"), None);
     }
 
     #[test]
