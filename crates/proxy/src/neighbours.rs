@@ -54,9 +54,9 @@ enum Progress {
     /// Not all is sent that it has to know to start. Later messages wait.
     #[default]
     Offered,
-    /// It starts.
+    /// Started, and not ready.
     Starting,
-    /// It serves clients.
+    /// Ready: serves clients.
     Serving,
 }
 
