@@ -186,3 +186,23 @@ documents weir "" weir-cli --features pam ${target[@]+"${target[@]}"}
 package weir control.in
 documents weir-lab -lab weir-lab-cli ${target[@]+"${target[@]}"}
 package weir-lab control-lab.in
+
+# said TEXT: the figure, in MB, in the row of docs/guide/installing.md that begins so.
+said() { sed -n "s/^| $1[^|]*| \([0-9.]*\) MB.*/\1/p" docs/guide/installing.md; }
+
+# agrees WHAT FILE TEXT: tells if a size on that page is off by more than a tenth.
+agrees() {
+	local size figure
+	size="$(stat -c %s "$2")"
+	figure="$(said "$3")"
+	[ -n "$figure" ] || die "docs/guide/installing.md has no row that begins with: $3"
+	if awk -v size="$size" -v said="$figure" 'BEGIN { exit !(size / 1e6 > said * 1.1 || size / 1e6 < said / 1.1) }'; then
+		die "$1 has $(awk -v size="$size" 'BEGIN { printf "%.1f", size / 1e6 }') MB, and docs/guide/installing.md says $figure: correct the page"
+	fi
+}
+
+# A page that is checked with each package does not grow old.
+if [ -z "$fast" ] && [ -z "${DEB_ARCH:-}" ]; then
+	agrees "the stripped binary" "$work/weir/usr/bin/weir" "binary, stripped"
+	agrees "the package" "$output/weir_${version}_$arch.deb" "the same, compressed"
+fi
