@@ -1,6 +1,7 @@
 //! Orders of an administrator during an upgrade: those that hold go along, and new ones reach all processes that have
 //! clients.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -28,8 +29,9 @@ fn is_disabled(chain: &Chain) -> bool {
 /// Returns the value of an option in force.
 fn option(console: &mut Raw, name: &str) -> Result<String> {
     let rows = console.query_named("show config")?;
-    let row = rows.into_iter().find(|row| row["key"] == name);
-    Ok(row.map(|row| row["value"].clone()).unwrap_or_default())
+    let is_it = |row: &HashMap<String, String>| row.get("key").is_some_and(|key| key == name);
+    let mut row = rows.into_iter().find(is_it).unwrap_or_default();
+    Ok(row.remove("value").unwrap_or_default())
 }
 
 /// True if a client gets an answer, or has one, within a moment.

@@ -59,7 +59,7 @@ pub(crate) enum LoadError {
     #[error("{}{error}", Place(.at.as_ref()))]
     Transport {
         at: Option<Origin>,
-        error: TransportError,
+        error: Box<TransportError>,
     },
     #[error("{file}:{}: {}", error.line, error.fault)]
     UserList { file: String, error: UserListError },
@@ -265,7 +265,10 @@ impl Prepared {
                     let at = error
                         .source()
                         .and_then(|key| loaded.sources.get(&key).cloned());
-                    LoadError::Transport { at, error }
+                    LoadError::Transport {
+                        at,
+                        error: Box::new(error),
+                    }
                 }));
             }),
         };

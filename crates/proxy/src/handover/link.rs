@@ -140,7 +140,7 @@ impl Link {
         self.send_waiting(&LinkMessage::Begin, Some(report.as_fd()))
     }
 
-    /// Receives what [`Link::offer`] sends.
+    /// Receives the offer of the process that this one follows.
     ///
     /// # Errors
     /// The other process is gone, or speaks another version.

@@ -164,7 +164,13 @@ pub(super) fn wait_for_workers(global: &Global) {
     }
 }
 
-fn read(global: &Arc<Global>, side: Side, message: LinkMessage, socket: Option<OwnedFd>) {
+/// Handles a message of the process on this side.
+pub(crate) fn read(
+    global: &Arc<Global>,
+    side: Side,
+    message: LinkMessage,
+    socket: Option<OwnedFd>,
+) {
     match (message, socket) {
         (LinkMessage::Client(moved), Some(socket)) => arrive(global, moved, socket),
         (LinkMessage::Cancel { pid, key, asker }, None) => cancel(global, side, pid, &key, asker),
@@ -178,7 +184,7 @@ fn read(global: &Arc<Global>, side: Side, message: LinkMessage, socket: Option<O
 }
 
 /// Gives an order of the other process to a worker that runs.
-pub(crate) fn ordered(global: &Arc<Global>, side: Side, number: u64, order: Box<Order>) {
+fn ordered(global: &Arc<Global>, side: Side, number: u64, order: Box<Order>) {
     let receipt = Receipt::for_process(global, side, number);
     let mut ended = global.workers.last_figures.iter();
     let worker = ended.position(|figures| figures.get().is_none());
@@ -189,7 +195,7 @@ pub(crate) fn ordered(global: &Arc<Global>, side: Side, number: u64, order: Box<
 }
 
 /// Handles a cancel request for which the process on this side has no client.
-pub(crate) fn cancel(global: &Global, side: Side, pid: u32, key: &[u8], asker: FarAsker) {
+fn cancel(global: &Global, side: Side, pid: u32, key: &[u8], asker: FarAsker) {
     let place = global.cancellable(pid, key);
     let mailbox = place.and_then(|place| Some((place, global.mailbox(place.worker)?)));
     let Some((place, mailbox)) = mailbox else {
@@ -206,7 +212,7 @@ pub(crate) fn cancel(global: &Global, side: Side, pid: u32, key: &[u8], asker: F
 }
 
 /// Closes the connection of a cancel request that the other process has finished.
-pub(crate) fn cancel_over(global: &Global, asker: FarAsker) {
+fn cancel_over(global: &Global, asker: FarAsker) {
     if let Some(place) = global.succession.neighbours.cancel_is_over(asker) {
         close_asker(global, place);
     }

@@ -177,15 +177,7 @@ impl<D: Driver> Worker<D> {
                 self.tell_all(&Task::Settle);
                 Ok(None)
             }
-            Order::Set { key, value } => {
-                let receipt = self.receipt(question);
-                self.command(Command::Set {
-                    key,
-                    value,
-                    from,
-                    receipt,
-                })
-            }
+            Order::Set { key, value } => self.set(question, (key, value), from),
             Order::Suspend => {
                 global.suspend()?;
                 self.tell_all(&Task::Settle);
@@ -198,6 +190,20 @@ impl<D: Driver> Worker<D> {
                 Ok(Some(Until::Closed(name)))
             }
         }
+    }
+
+    fn set(
+        &self,
+        question: u64,
+        (key, value): (String, String),
+        from: Option<Side>,
+    ) -> Result<Option<Until>, Refusal> {
+        self.command(Command::Set {
+            key,
+            value,
+            from,
+            receipt: self.receipt(question),
+        })
     }
 
     fn receipt(&self, question: u64) -> Receipt {

@@ -196,37 +196,16 @@ impl World {
                     let mailbox = self.global.mailbox(worker).unwrap();
                     mailbox.send_waiting(Message::Arrived(Box::new(arrival)));
                 }
-                (LinkMessage::Cancel { pid, key, asker }, None) => {
-                    succession::cancel(&self.global, Side::Older, pid, &key, asker);
-                }
-                (LinkMessage::Order(number, order), None) => {
-                    succession::ordered(&self.global, Side::Older, number, order);
-                }
-                (LinkMessage::OrderOver(number), None) => {
-                    self.global.succession.neighbours.order_is_over(number);
-                }
-                (LinkMessage::CancelOver(asker), None) => {
-                    succession::cancel_over(&self.global, asker);
-                }
                 (LinkMessage::Stay(stay), None) => self.stay = Some(stay),
+                (message, None) => succession::read(&self.global, Side::Older, message, None),
                 (message, _) => panic!("{message:?}"),
             }
             moved = true;
         }
         while link.has_news() {
-            match link.receive().unwrap() {
-                (LinkMessage::Cancel { pid, key, asker }, None) => {
-                    succession::cancel(&old, Side::Newer, pid, &key, asker);
-                }
-                (LinkMessage::Order(number, order), None) => {
-                    succession::ordered(&old, Side::Newer, number, order);
-                }
-                (LinkMessage::OrderOver(number), None) => {
-                    old.succession.neighbours.order_is_over(number);
-                }
-                (LinkMessage::CancelOver(asker), None) => succession::cancel_over(&old, asker),
-                (message, _) => panic!("{message:?}"),
-            }
+            let (message, socket) = link.receive().unwrap();
+            assert!(socket.is_none(), "{message:?}");
+            succession::read(&old, Side::Newer, message, None);
             moved = true;
         }
         for worker in self.workers[workers..]
