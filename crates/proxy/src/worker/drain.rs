@@ -226,7 +226,8 @@ impl<D: Driver> Worker<D> {
         if clients.any(|(_, client)| !matches!(client.phase, Phase::Console(_))) {
             return;
         }
-        if self.is_last_to_go() || self.listening.is_needed() {
+        let is_needed = self.listening.is_needed() || self.questions.wait_elsewhere();
+        if is_needed || self.is_last_to_go() {
             return self.timers.arm(self.now.plus(LOOK), Timer::Drained);
         }
         // A server that finishes requests of a client that left in order is waited for, too.
@@ -240,14 +241,14 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// True if this worker has to stay until clients on other workers have ended: worker 0 accepts administrators, and
-    /// any worker may have some. Called when this worker has no other clients.
+    /// True if this worker has to stay until clients on other workers have ended: worker 0 accepts administrators unless another
+    /// process does, and any worker may have some. Called when this worker has no other clients.
     fn is_last_to_go(&self) -> bool {
         let loads = self.global.workers.loads.iter();
         let everybody: usize = loads.map(|load| load.load(Ordering::Relaxed)).sum();
         let have_clients = everybody > self.global.limits.open_consoles.used();
-        let is_needed = self.number == 0 || !self.tables.clients.is_empty();
-        is_needed && self.ending.successor().is_none() && have_clients
+        let accepts = self.number == 0 && self.ending.successor().is_none();
+        (accepts || !self.tables.clients.is_empty()) && have_clients
     }
 }
 

@@ -38,6 +38,12 @@ impl Questions {
         pending.any(|pending| is_by(pending, client))
     }
 
+    /// True if an order is done here, and its console learns that once other processes have done it.
+    pub(super) fn wait_elsewhere(&self) -> bool {
+        let mut pending = self.pending.values();
+        pending.any(|pending| matches!(pending.until, Until::Elsewhere))
+    }
+
     /// Removes the order that this client waits for, and returns its condition.
     pub(super) fn take_order(&mut self, client: ClientId) -> Option<Until> {
         let mut pending = self.pending.iter();
