@@ -10,6 +10,7 @@ use weir_conformance::Raw;
 use weir_conformance::frontend;
 use weir_conformance::tls::Dial;
 use weir_conformance::tls::Pki;
+use weir_conformance::tls::Spec;
 use weir_conformance::wait_until;
 
 use super::upgrade::Chain;
@@ -210,4 +211,25 @@ fn there_is_no_upgrade_while_an_order_is_not_complete() -> Result<()> {
     busy.query("commit")?;
     console.terminate();
     chain.upgrade().map(drop)
+}
+
+#[test]
+fn half_of_a_key_and_its_certificate_stays_behind_and_keeps_nobody_from_upgrading() -> Result<()> {
+    let server = Server::new("op_halves")?;
+    let pki = Pki::new()?;
+    let mut chain = Chain::start(server.config().set_all(pki.client_side("allow")?))?;
+    let other = pki.issue("other", &Spec::server())?;
+    let mut console = chain.connect("pgbouncer")?;
+    console.query("set query_wait_timeout = 44")?;
+    console.query(&format!(
+        "set client_tls_key_file = '{}'",
+        other.key.display()
+    ))?;
+    console.terminate();
+    chain.upgrade()?;
+    ensure!(option(&mut chain.connect("pgbouncer")?, "query_wait_timeout")? == "44");
+    let dial = Dial::new(&pki.authority)?;
+    let mut sealed = dial.login(chain.port(), "postgres", "op_halves")?;
+    ensure!(sealed.query_one("select 1")? == "1");
+    Ok(())
 }

@@ -410,8 +410,12 @@ impl Service<'_> {
         if let Some(dashboard) = self.dashboard.take() {
             dashboard.stop();
         }
-        let settings = self.changed.iter().cloned();
-        let settings = settings.map(|(key, value)| Order::Set { key, value });
+        // Halves of a pair are not in force, and the next process would refuse them.
+        let is_half = |key: &str| self.halves.iter().any(|(half, _)| half == key);
+        let settings = self.changed.iter().filter(|(key, _)| !is_half(key));
+        let settings = settings
+            .cloned()
+            .map(|(key, value)| Order::Set { key, value });
         let given = (&self.source, settings.collect());
         self.upgrades.begin(&self.running, given, report);
         if !self.upgrades.is_under_way() {

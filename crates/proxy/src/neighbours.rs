@@ -1,7 +1,7 @@
 //! Other processes of online upgrades: the one before us while it has clients, and the one that follows us.
 //!
-//! What one of them has to know goes from process to process along this chain: each passes on what it gets from one side
-//! to the other side.
+//! Orders and cancel requests go from process to process along this chain: each passes on to one side what it gets from
+//! the other.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -94,7 +94,7 @@ impl<'a> View<'a> {
 }
 
 /// Returns the title of a target with the version that its program reports: `PgBouncer 1.25.2`, `Weir 0.1.0, 1 worker`.
-/// It is the title alone if the report of the version does not begin with the same name.
+/// Returns the title alone if the report of the version does not begin with the same name.
 pub(crate) fn versioned(target: &Target) -> String {
     let title = &target.title;
     let versioned = || {
